@@ -167,7 +167,7 @@ static const struct nb_http_request *fill_request(const struct nb_api *api,
         http->max_body = call->max;
         if (api->authorization.data)
                 http->authorization = &api->authorization;
-        if (!http->is_stream)
+        if (!http->is_stream && http->timeout_ms == 0)
                 http->timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS;
         return http;
 }

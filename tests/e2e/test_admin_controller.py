@@ -6,14 +6,17 @@ import contextlib
 import http.client
 import itertools
 import json
+import re
 import ssl
+import subprocess
 import threading
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from harness import admin, pki
-from harness.controlplane import CSRS, SECRETS
+from harness.controlplane import CSRS, SECRETS, free_ports
+from harness.node import SOURCE
 from harness.wait import until
 
 GROUP = "system:bootstrappers:node-bootstrap"
@@ -138,6 +141,26 @@ def test_of_concurrent_uses_of_a_token_one_wins(plane, start):
             assert conditions(plane, csr) == []
 
 
+ALERTS = SOURCE / "packaging/prometheus/alerts.yaml"
+
+
+def promtool(*arguments, text=None):
+    done = subprocess.run(["promtool", *arguments], check=False, text=True, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
+
+
+def verify_metrics(read):
+    """promtool's own opinion of the metrics and of the alerts, which name only what there is."""
+    text = until(lambda: (said := read()) and re.search(r'reason="NodeBootstrapApproved"} [1-9]', said) and said, "approvals are counted")
+    promtool("check", "metrics", text=text)
+    promtool("check", "rules", str(ALERTS))
+    names = set(re.findall(r"^(node_bootstrap_controller_\w+)", text, re.M)) | {"node_bootstrap_controller_oldest_pending_request_timestamp_seconds"}
+    used = set(re.findall(r"node_bootstrap_controller_\w+", ALERTS.read_text()))
+    assert used <= names, used - names
+    for reason in re.findall(r'reason="(\w+)"', ALERTS.read_text()):
+        assert f'reason="{reason}"' in text
+
+
 def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unattended_cluster, administer):
     plane = unattended_cluster
     account = prepare(plane)
@@ -152,7 +175,8 @@ def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unatt
                   for item in plane.request("GET", CSRS)["items"]}
         return {name: sum("Approved" in states[csr] for csr in made) for name, made in requests.items()}
 
-    with administer(plane).controller("--parts=approve-client", account=account) as controller:
+    [port] = free_ports(1)
+    with administer(plane).controller("--parts=approve-client", f"--listen=:{port}", account=account) as controller:
         until(lambda: sum(approved().values()) >= 10, "some are approved", pause=0)
         controller.kill()
         assert sum(approved().values()) < 60, "killed in the middle"
@@ -161,7 +185,10 @@ def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unatt
         plane.spawn_apiserver()
         until(lambda: sum(approved().values()) >= 30, "more are approved", pause=0)
         plane.end("kube-apiserver")
+        until(lambda: admin.served("/readyz", port)[0] == 503, "it says that it is not ready")
+        assert admin.served("/healthz", port) == (200, "ok\n"), "an outage restarts no pod"
         plane.spawn_apiserver()
+        until(lambda: admin.served("/readyz", port) == (200, "ok\n"), "it is ready again")
         name = fresh_name()                 # of a watch that continues
         requests[name] = [submit(plane, token_for(plane, name), name)]
         until(lambda: all(count >= 1 for count in approved().values()), "each node is approved")
@@ -169,4 +196,5 @@ def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unatt
         name = fresh_name()
         last = submit(plane, token_for(plane, name), name)
         until(lambda: conditions(plane, last), "the last one is approved")
+        verify_metrics(lambda: admin.served("/metrics", port)[1])
     assert set(approved().values()) == {1}

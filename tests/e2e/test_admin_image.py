@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The container image: containerd accepts it, and the program runs in it as the Deployment's container does."""
 
+import contextlib
 import hashlib
 import json
 import subprocess
@@ -64,25 +65,40 @@ def test_only_what_it_needs(image, world):
     assert not [e.name for e in entries if e.uid or e.gid or e.mode & 0o7022 or not (e.isfile() or e.isdir())]
 
 
+def deployed():
+    """The Deployment's container."""
+    deployment = yaml.safe_load((admin.KUBERNETES / "deployment.yaml").read_text())
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def probe(name):
+    """(status, text) of this probe of the Deployment."""
+    place = deployed()[name]["httpGet"]
+    assert place["host"] == "127.0.0.1", "the pod has the network of its node"
+    return admin.served(place["path"], place["port"])
+
+
+def is_ready():
+    with contextlib.suppress(OSError):
+        return probe("readinessProbe") == (200, "ok\n")
+
+
 @pytest.fixture(scope="module")
 def container(image, ctr, cluster, world):
     """The arguments of ctr for a container as the Deployment has it: the image's user, a read-only root, the runtime's default profile, and
     the files of the ServiceAccount."""
     ctr("images", "import", "--snapshotter=native", str(image))
     [name] = [line for line in ctr("images", "list", "--quiet").stdout.split() if line.startswith(REFERENCE)]
-    documents = list(yaml.safe_load_all((admin.KUBERNETES / "deployment.yaml").read_text()))
-    [container] = documents[0]["spec"]["template"]["spec"]["containers"]
-    assert name.endswith("/" + container["image"])
+    assert name.endswith("/" + deployed()["image"])
     account = yaml.safe_load(admin.service_account(cluster).read_text())
-    folder, metrics = world.work / "account", world.work / "metrics"
+    folder = world.work / "account"
     folder.mkdir(mode=0o755)
-    metrics.mkdir()
-    metrics.chmod(0o777)
     (folder / "token").write_text(account["users"][0]["user"]["token"])
     (folder / "ca.crt").write_bytes(cluster.ca.pem)
     return [
         "run", "--rm", "--snapshotter=native", "--net-host", "--read-only", "--seccomp",
-        f"--mount=type=bind,src={folder},dst={ACCOUNT_FILES},options=rbind:ro", f"--mount=type=bind,src={metrics},dst=/metrics,options=rbind:rw",
+        f"--mount=type=bind,src={folder},dst={ACCOUNT_FILES},options=rbind:ro",
         "--env=KUBERNETES_SERVICE_HOST=127.0.0.1", f"--env=KUBERNETES_SERVICE_PORT={cluster.port}", name]
 
 
@@ -95,17 +111,20 @@ def test_runs_as_the_deployments_container(ctr, container, cluster):
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_controller_says_whether_it_has_landlock(ctr, container, world, refused):
-    """The default profile of an older runtime refuses it: a warning and a metric, and the controller works."""
-    metrics, ended, arguments = world.work / f"metrics/{refused}", [], list(container)
+    """With the Deployment's arguments and probes. The default profile of an older runtime refuses it: a warning and a metric, and the
+    controller works."""
+    ended, arguments = [], list(container)
     if refused:
         profile = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["landlock_create_ruleset"], "action": "SCMP_ACT_ERRNO"}]}
         (world.work / "profile.json").write_text(json.dumps(profile))
         arguments.insert(1, f"--seccomp-profile={world.work}/profile.json")
-    command = [*arguments, "two", f"/{admin.PROGRAM}", "controller", "--parts=signer", f"--metrics=/metrics/{refused}"]
+    command = [*arguments, "two", f"/{admin.PROGRAM}", *deployed()["args"], "--parts=signer"]
     thread = threading.Thread(target=lambda: ended.append(ctr(*command)))
     thread.start()
     try:
-        text = until(lambda: metrics.exists() and "_leader 1" in (said := metrics.read_text()) and said, "it leads")
+        until(is_ready, "it is ready")
+        assert probe("livenessProbe") == (200, "ok\n")
+        text = until(lambda: "_leader 1" in (said := admin.served("/metrics", deployed()["readinessProbe"]["httpGet"]["port"])[1]) and said, "it leads")
     finally:
         ctr("task", "kill", "--signal=SIGTERM", "two")
         thread.join()
@@ -115,6 +134,19 @@ def test_controller_says_whether_it_has_landlock(ctr, container, world, refused)
     assert is_without or not refused
 
 
-def test_the_cluster_accepts_the_deployment(cluster):
-    cluster.kubectl("apply", "--filename", str(admin.KUBERNETES / "rbac.yaml"))
-    cluster.kubectl("apply", "--dry-run=server", "--filename", str(admin.KUBERNETES / "deployment.yaml"))
+def test_the_cluster_accepts_the_manifests(cluster):
+    """As the README says it. Kubernetes 1.20 has no policy/v1, so the PodDisruptionBudget is left out there."""
+    words = ["--kustomize=."] if cluster.minor >= 21 else ["--filename=rbac.yaml", "--filename=deployment.yaml"]
+    if cluster.minor >= 30:
+        words = [*words, "--filename=admission-policy/policy.yaml"]
+    for word in words:
+        option, _, name = word.partition("=")
+        cluster.kubectl("apply", "--dry-run=server", option, str(admin.KUBERNETES / name))
+
+
+def test_the_kustomization_lists_every_manifest():
+    base = yaml.safe_load((admin.KUBERNETES / "kustomization.yaml").read_text())
+    assert {*base["resources"], "kustomization.yaml"} == {path.name for path in admin.KUBERNETES.glob("*.yaml")}
+    done = subprocess.run(["kubectl", "kustomize", admin.KUBERNETES], check=True, text=True, stdout=subprocess.PIPE)
+    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
+    assert kinds.count("Deployment") == kinds.count("PodDisruptionBudget") == 1

@@ -18,6 +18,7 @@ import documentation  # noqa: E402
 README = [e for e in documentation.examples("shell") if e.where.startswith("README") and "node-bootstrap-admin" in e.text]
 
 CONTROLLER = admins.CONTROLLER_UNIT
+[DROP_IN] = [example for example in documentation.examples("unit") if example.argument == CONTROLLER]
 KUBECONFIG = "/etc/node-bootstrap/controller.kubeconfig"
 
 
@@ -104,6 +105,11 @@ def test_the_unit(controller_machine, admin, fresh, unattended_cluster):
     machine.run("env", "HOME=/root", "sh", "-ec", README[1].text)
     assert oct(machine.path(KUBECONFIG).stat().st_mode)[-3:] == "600"
     assert machine.show(CONTROLLER, "StatusText")
+    machine.write(f"/etc/systemd/system/{CONTROLLER}.d/50-example.conf", DROP_IN.text)
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", CONTROLLER)
+    ask = "exec 3<>/dev/tcp/127.0.0.1/10270; printf 'GET /readyz HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
+    until(lambda: machine.run("bash", "-c", ask, check=False).stdout.endswith("ok\n"), "the sandbox allows what the drop-in adds")
     pid = machine.show(CONTROLLER, "MainPID")
     assert_confined(machine, pid)
     line, token = create_token(admin, fresh)

@@ -106,6 +106,12 @@ def granted():
                         yield document["metadata"].get("namespace", ""), rule["apiGroups"][0], resource, verb
 
 
+def may(cluster, **attributes):
+    """Whether the controller may do this, as the API server says."""
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": USER, "resourceAttributes": attributes}}
+    return cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+
+
 def wait_for_permissions(cluster, expected):
     until(lambda: expected <= {row[:4] for row in audit(cluster)},
           lambda: f"unused: {expected - {row[:4] for row in audit(cluster)}}")
@@ -125,3 +131,16 @@ def test_each_permission_is_used_and_none_is_missing(audited, administer):
     assert not [row for row in found if row[4] == 403], "nothing is refused"
     # What every user may do, such as asking for versions, is no resource.
     assert {row[:4] for row in found if row[2]} == set(granted())
+
+
+def test_a_claim_cannot_be_changed_and_serving_certificates_are_a_role_of_their_own(audited):
+    admins.service_account(audited)
+    lease = {"group": "coordination.k8s.io", "resource": "leases", "namespace": "kube-system", "verb": "patch"}
+    assert may(audited, **lease, name=admins.ACCOUNT)
+    assert not may(audited, **lease, name="node-bootstrap-token-aaaaaa") and not may(audited, **lease)
+    assert not may(audited, **{**lease, "verb": "delete"}, name=admins.ACCOUNT)
+    signer = {"group": "certificates.k8s.io", "resource": "signers", "verb": "approve"}
+    assert may(audited, **signer, name=SERVING)
+    audited.kubectl("delete", "clusterrolebinding", "node-bootstrap:approve-serving")
+    until(lambda: not may(audited, **signer, name=SERVING), "without the binding it may not")
+    assert may(audited, **signer, name=CLIENT)

@@ -3,6 +3,7 @@
 
 import base64
 import contextlib
+import functools
 import hashlib
 import itertools
 import socket
@@ -26,12 +27,23 @@ APPROVAL = "patch certificatesigningrequests/approval"
 POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 BOUND, ENROLLED, UNBOUND = (f"system:bootstrappers:{name}" for name in ("node-bootstrap", "node-bootstrap-enrolled", "kubeadm:default-node-token"))
-KEY = pki.new_key()
 INTERNAL = faults.error(500, "InternalError", "an error on the server")
 
 
 def encode(text):
     return base64.b64encode(text.encode()).decode()
+
+
+@functools.cache
+def key_of(name):
+    """The key of the machine that submits the request of this name."""
+    return pki.new_key()
+
+
+def holder_of(csr):
+    """What the claim for this request says: the SHA-256 of its public key."""
+    request = x509.load_pem_x509_csr(base64.b64decode(csr["spec"]["request"]))
+    return hashlib.sha256(request.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 class Cluster:
@@ -48,14 +60,14 @@ class Cluster:
                                     data={key: encode(value) for key, value in data.items()})
 
     def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER, created=0,
-                pem=None):
+                pem=None, key=None):
         """A CSR, as an API server stores it: with the groups that its token has now."""
         secret = self.api.objects.look(f"{SECRETS}/bootstrap-token-{token_id}")
         group = base64.b64decode(secret["data"]["auth-extra-groups"]).decode() if secret else BOUND
         user = user or f"system:bootstrap:{token_id}"
         status = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove", "lastUpdateTime": timestamp()}]}
         return self.api.objects.put(f"{CSRS}/{name}", metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {}, spec={
-            "request": encode((pem or pki.sign_csr(KEY, pki.node_user(node), orgs)).decode()), "signerName": signer, "usages": list(usages),
+            "request": encode((pem or pki.sign_csr(key or key_of(name), pki.node_user(node), orgs)).decode()), "signerName": signer, "usages": list(usages),
             "username": user, "groups": ["system:bootstrappers", group, "system:authenticated"]})
 
     def enroll(self, node, key, **data):
@@ -69,9 +81,9 @@ class Cluster:
     def policy(self, **data):
         self.api.objects.put(POLICY, data=data)
 
-    def claim(self, token_id, csr_name, csr_uid, owner):
+    def claim(self, token_id, csr_name, holder, owner):
         """The claim of a token, as the controller makes it, or somebody forges it. `owner` is the Secret, or None."""
-        self.api.objects.put(f"{LEASES}/node-bootstrap-token-{token_id}", spec={"holderIdentity": csr_uid}, metadata={
+        self.api.objects.put(f"{LEASES}/node-bootstrap-token-{token_id}", spec={"holderIdentity": holder}, metadata={
             "annotations": {"node-bootstrap/csr": csr_name}, "labels": {"node-bootstrap/claim": "true"},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": owner["metadata"]["uid"]}] if owner else []})
 

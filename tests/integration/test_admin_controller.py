@@ -9,7 +9,8 @@ import pytest
 import faults
 import objects
 import pki
-from admin_cluster import APPROVAL, BOUND, CSRS, Cluster, ENROLLED, EVENTS, LEASES, NODES, SECRETS, await_true, controllers, prove
+from admin_cluster import (APPROVAL, BOUND, CSRS, Cluster, ENROLLED, EVENTS, LEASES, NODES, SECRETS, await_true, controllers, holder_of, key_of,
+                           prove)
 from csrs import timestamp
 from endpoint import Reply
 
@@ -41,7 +42,7 @@ def test_a_token_for_this_node_is_claimed_before_the_approval_and_revoked_after_
     assert kinds.index("create leases") < kinds.index(APPROVAL)
     condition, = api.objects.look(f"{CSRS}/one")["status"]["conditions"]
     assert (condition["reason"], condition["status"]) == ("NodeBootstrapApproved", "True") and "aaaaaa" in condition["message"]
-    assert cluster.holder("aaaaaa") == csr["metadata"]["uid"]
+    assert cluster.holder("aaaaaa") == holder_of(csr)
     assert api.objects.look(f"{LEASES}/node-bootstrap-token-aaaaaa")["metadata"]["labels"] == {"node-bootstrap/claim": "true"}
     cluster.node("n1")                      # not yet issued: the machine still needs the token
     cluster.settle_tokens()
@@ -150,7 +151,7 @@ def test_a_pending_request_that_is_deleted_does_not_use_up_its_token(api, cluste
     cluster.node("n1", ready="False")
     csr = cluster.request("two", "n1")
     cluster.await_approval("two")
-    assert cluster.holder("aaaaaa") == csr["metadata"]["uid"]
+    assert cluster.holder("aaaaaa") == holder_of(csr)
 
 
 def test_a_token_that_is_bound_later_is_noticed(cluster, start):
@@ -312,16 +313,16 @@ def test_a_flood_of_requests_by_one_token_does_not_delay_another_token(api, clus
 
 def test_many_pending_requests_do_not_delay_a_revocation(api, cluster, start):
     """A token that is not revoked can be stolen."""
-    for i in range(100):
-        cluster.token(f"t{i:05}", f"p{i}")
-        cluster.request(f"pending{i}", f"p{i}", f"t{i:05}")
+    cluster.token("aaaaaa", "n1")
+    for i in range(200):
+        cluster.request(f"bad{i:03}", "n2")
     cluster.token("bbbbbb", "n9")
     cluster.request("issued", "n9", "bbbbbb", approved=True)
     cluster.issue("issued")
     cluster.node("n9")
     start()
     cluster.await_revocation("bbbbbb")
-    assert len(api.seen(APPROVAL)) < 50
+    assert count_reads(api, "aaaaaa") < 100
 
 
 # What somebody else approved.
@@ -331,7 +332,7 @@ def test_a_request_that_somebody_else_approved_uses_up_its_token(cluster, start)
     cluster.token("aaaaaa", "n1")
     csr = cluster.request("one", "n1", approved=True)
     start("--grace=1h").wait_line("is the leader")
-    cluster.api.objects.wait(lambda: cluster.holder("aaaaaa") == csr["metadata"]["uid"])
+    cluster.api.objects.wait(lambda: cluster.holder("aaaaaa") == holder_of(csr))
     cluster.issue("one")
     cluster.node("n1", created=1)
     cluster.await_revocation("aaaaaa")
@@ -401,14 +402,14 @@ def test_a_controller_that_dies_between_claim_and_approval_is_continued(api, clu
     start()
     cluster.await_approval("one")
     cluster.await_event("two", "TokenUsed")
-    assert cluster.holder("aaaaaa") == csr["metadata"]["uid"] and cluster.conditions("two") == []
+    assert cluster.holder("aaaaaa") == holder_of(csr) and cluster.conditions("two") == []
 
 
 def test_a_claimed_token_whose_request_is_gone_is_revoked(cluster, start):
     cluster.claim("aaaaaa", "gone", "gone", cluster.token("aaaaaa", "n1"))
     cluster.token("bbbbbb", "n2")
     cluster.claim("bbbbbb", "gone", "gone", None)
-    start()
+    start("--grace=1s")
     cluster.await_revocation("aaaaaa")
     cluster.settle_tokens()
     assert cluster.exists("bbbbbb"), "the claim is of an earlier token with this ID"
@@ -428,7 +429,7 @@ def test_a_forged_claim_lets_no_other_request_in(cluster, start, case):
     secret = cluster.token("aaaaaa", "n1")
     cluster.token("bbbbbb", None)
     forged = cluster.request("forged", **{"node": "victim", **FORGED[case]})
-    cluster.claim("aaaaaa", "forged", forged["metadata"]["uid"], secret)
+    cluster.claim("aaaaaa", "forged", holder_of(forged), secret)
     start().wait_line("is the leader")
     cluster.settle_tokens()
     assert cluster.conditions("forged") == [] and cluster.exists("aaaaaa")
@@ -443,7 +444,7 @@ def test_a_forged_claim_lets_no_newer_request_in(api, cluster, start, is_watched
 
     def forge(_):
         forged = cluster.request("forged", "victim")
-        cluster.claim("aaaaaa", "forged", forged["metadata"]["uid"], secret)
+        cluster.claim("aaaaaa", "forged", holder_of(forged), secret)
     api.on("list leases", forge, times=1)
     start().wait_line("is the leader")
     cluster.await_event("forged", "TokenForAnotherNode")
@@ -468,30 +469,39 @@ def test_a_request_of_an_earlier_token_with_the_same_id_is_not_approved(api, clu
 
 
 @pytest.mark.parametrize("has_owner", [False, True])
-def test_a_claim_of_an_earlier_token_with_the_same_id_counts_for_nothing(api, cluster, start, has_owner):
+def test_a_claim_that_is_not_of_this_token_delays_a_join_until_it_is_removed(api, cluster, start, has_owner):
+    """Kubernetes' garbage collector removes that of an earlier token with this ID after its Secret. Nobody removes one that somebody made."""
     old = cluster.token("aaaaaa", "n1")
     api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
     cluster.token("aaaaaa", "n2")
     cluster.claim("aaaaaa", "gone", "gone", old if has_owner else None)
     cluster.request("one", "n2")
-    start().wait_line("is being removed")
-    cluster.settle_tokens()
-    assert cluster.exists("aaaaaa") and cluster.conditions("one") == [] and api.objects.all(EVENTS) == []
+    start()
+    cluster.await_event("one", "TokenClaimForeign")
+    assert cluster.exists("aaaaaa") and cluster.conditions("one") == []
     api.objects.remove(f"{LEASES}/node-bootstrap-token-aaaaaa")
     cluster.await_approval("one")
 
 
-def test_a_claim_of_an_earlier_token_with_the_same_id_delays_a_join_until_it_is_removed(api, cluster, start):
-    """Kubernetes' garbage collector removes it after its Secret."""
-    api.objects.put(f"{LEASES}/node-bootstrap-token-aaaaaa", spec={"holderIdentity": "gone"}, metadata={
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": "of-an-earlier-token"}]})
+def test_a_copy_of_a_request_takes_nothing_from_its_machine(api, cluster, start):
+    """A thief who has the token submits the machine's own signed request, and the machine submits it again."""
     cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    controller = start()
-    controller.wait_line("the claim of an earlier token with this ID is being removed")
-    assert cluster.conditions("one") == []
-    api.objects.remove(f"{LEASES}/node-bootstrap-token-aaaaaa")
-    cluster.await_approval("one")
+    cluster.request("copy", "n1", key=key_of("machine"))
+    start()
+    cluster.await_approval("copy")
+    api.objects.remove(f"{CSRS}/copy")
+    cluster.request("machine", "n1")
+    cluster.await_approval("machine")
+
+
+def test_a_refusal_names_the_request_that_used_the_token(cluster, start):
+    cluster.token("aaaaaa", "n1")
+    cluster.request("first", "n1")
+    start()
+    cluster.await_approval("first")
+    cluster.request("second", "n1")
+    [event] = cluster.await_event("second", "TokenUsed")
+    assert "first" in event["message"]
 
 
 def test_a_token_that_was_created_again_is_not_revoked_for_the_use_of_the_first(api, cluster, start):
@@ -519,18 +529,6 @@ def test_two_controllers_approve_one_of_two_concurrent_requests(api, cluster, st
     api.objects.wait(lambda: len(cluster.api.objects.all(EVENTS)) == 5)
     for i in range(5):
         assert sorted(cluster.conditions(f"{i}-a") + cluster.conditions(f"{i}-b")) == ["Approved"]
-
-
-def test_the_lease_is_renewed_between_the_pages_of_a_list(api, start):
-    def page(request):
-        number = int(request.query.get("continue", "page0").removeprefix("page")) + 1
-        return Reply(200, pki.compact({"kind": "CertificateSigningRequestList", "items": [], "metadata":
-                                       {"resourceVersion": "1", **({"continue": f"page{number}"} if number < 3 else {})}}))
-    api.on("list certificatesigningrequests", page)
-    start().wait_line("is the leader")
-    kinds = [request.kind for request in api.requests]
-    assert kinds.count("list certificatesigningrequests") == 3
-    assert kinds.index("create leases") < kinds.index("list certificatesigningrequests") + 2
 
 
 def test_claims_alone_keep_two_leaders_from_approving_twice(api, cluster, start):

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 import documentation
 from machine import SOURCE, find_program
@@ -54,3 +55,19 @@ def test_the_failures_are_in_the_page():
     page = documentation.plain((build / "man/node-bootstrap-admin.8").read_text(encoding="ascii"))
     codes = re.findall(r"^\[(admin-[a-z-]+)\]$", (SOURCE / "src/admin/admin_failures.def").read_text(), re.M)
     assert len(codes) > 5 and [code for code in codes if f"Sy {code} " not in page] == []
+
+
+def test_metrics_are_listed():
+    """The page has every metric of the program, and no other."""
+    source = (SOURCE / "src/admin/controller/metrics.c").read_text(encoding="utf-8")
+    section = re.search(r"^\.Sh METRICS\n((?:.*\n)*?)(?=\.Sh )", PAGE, re.M)[1]
+    assert set(re.findall(r"put_head\(text, \"(\w+)\"", source)) == set(re.findall(r"^\.It Li (\w+)$", section, re.M))
+
+
+def test_the_admission_policy_names_the_groups_and_the_account_of_the_program():
+    folder = SOURCE / "packaging/kubernetes"
+    account = next(iter(yaml.safe_load_all((folder / "rbac.yaml").read_text(encoding="utf-8"))))["metadata"]
+    policy = (folder / "admission-policy/policy.yaml").read_text(encoding="utf-8")
+    groups = {group for path in (SOURCE / "src").rglob("*.h") for group in re.findall(r'"(system:bootstrappers:node-bootstrap[a-z-]*)"', path.read_text())}
+    assert groups and groups <= set(re.findall(r"'(system:bootstrappers:[a-z-]+)'", policy))
+    assert f"'system:serviceaccount:{account['namespace']}:{account['name']}'" in policy

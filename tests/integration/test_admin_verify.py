@@ -90,7 +90,7 @@ def issue(api, cluster, ca):
     cluster.request("one", "a", approved=True)
     path = f"{admin_cluster.CSRS}/one"
     csr = api.objects.look(path)
-    certificate = pki.cert_pem(ca.client(admin_cluster.KEY.public_key(), pki.node_user("a")))
+    certificate = pki.cert_pem(ca.client(admin_cluster.key_of("one").public_key(), pki.node_user("a")))
     csr["status"]["certificate"] = admin_cluster.encode(certificate.decode())
     api.objects.put(path, csr)
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
+#include "admin/client/exchange_internal.h"
 #include "base/macro.h"
 #include "kube/object.h"
 #include "system/log.h"
@@ -25,25 +26,62 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
         }
 }
 
-int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
-                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        char what[256];
-        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &codes };
-        const struct nb_http_request request = {
+/* With an exchange: -EINPROGRESS until the answer is there. */
+static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
+                     const struct nb_call *api_call, struct nb_http_answer *ret_answer,
+                     struct nb_failure *f) {
+        struct nb_exchange *exchange = admin->exchange;
+        const bool is_begun = exchange && exchange->begun;
+        struct nb_http_request request = {
                 .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
                 .body = call->body,
                 .body_len = call->body_len,
                 .body_type = strcmp(call->method, "PATCH") == 0 ? "application/merge-patch+json"
                                                                 : NULL,
+                .timeout_ms = NB_ADMIN_TIMEOUT_MS,
         };
-        struct nb_http_answer answer = { 0 };
-        int r;
+        int r = 0;
 
+        if (exchange)
+                r = nb_exchange_find(exchange, call->method, call->path, is_page, ret_answer, f);
+        if (r != 0) {
+                if (is_begun && !exchange->begun)
+                        nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
+                return r;
+        }
         r = nb_admin_renew_if_expired(admin, f);
         if (r < 0)
                 return r;
+        if (!exchange) {
+                r = nb_api_perform(&admin->api, api_call, &request, ret_answer, f);
+                nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
+                return r;
+        }
+        r = nb_exchange_begin(exchange, call->method, call->path, &request.body, call->body_len);
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        r = nb_api_start(&admin->api, api_call, &request, &exchange->transfer, f);
+        if (r < 0)
+                nb_exchange_interrupt(exchange);
+        return r < 0 ? r : -EINPROGRESS;
+}
+
+static bool is_usable(const struct nb_http_answer *answer) {
+        return (answer->status >= 200 && answer->status <= 202) || answer->status == 409 ||
+               nb_answer_is_not_found(answer);
+}
+
+static int perform(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
+                   struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        char what[256];
+        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &codes };
+        struct nb_http_answer answer = { 0 };
+        int r;
+
         snprintf(what, sizeof(what), "%s at", call->what);
-        r = nb_api_perform(&admin->api, &api_call, &request, &answer, f);
+        r = send_call(admin, call, is_page, &api_call, &answer, f);
+        if (r == -EINPROGRESS && f->code == NB_NONE)
+                return r;
         if (r < 0) {
                 nb_admin_explain(admin, f);
                 return r;
@@ -51,14 +89,18 @@ int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
         /* The token may have been replaced, or revoked before its time. */
         if (answer.status == 401 && admin->is_renewable)
                 admin->expires_ms = 0;
-        if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
-            nb_answer_is_not_found(&answer)) {
+        if (is_usable(&answer)) {
                 *ret_answer = answer;
                 return (int)answer.status;
         }
         r = nb_answer_failure(&admin->api, &api_call, &answer, f);
         nb_http_answer_done(&answer);
         return r;
+}
+
+int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
+                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        return perform(admin, call, false, ret_answer, f);
 }
 
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
@@ -116,9 +158,11 @@ static int read_page(struct nb_admin *admin, const char *what, const char *path,
         int r;
 
         /* The continue token is base64url, so it needs no escape in a URL. */
-        snprintf(page, sizeof(page), "%s%climit=%d%s%s", path, strchr(path, '?') ? '&' : '?', limit,
-                 next[0] ? "&continue=" : "", next);
-        r = nb_admin_perform(admin, &call, &answer, f);
+        if (snprintf(page, sizeof(page), "%s%climit=%d%s%s", path, strchr(path, '?') ? '&' : '?',
+                     limit, next[0] ? "&continue=" : "", next) >= (int)sizeof(page))
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                      "%s: the continue token is too long", what);
+        r = perform(admin, &call, true, &answer, f);
         if (r < 0)
                 return f->http_status == 410 ? -EAGAIN : r;
         if (r == 404)
@@ -160,37 +204,58 @@ static int visit_page(struct nb_json *json, nb_admin_visit *visit, void *userdat
         return json->r;
 }
 
-int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
-                  void *userdata, char *ret_version, struct nb_failure *f) {
-        char next[512] = "", version[NB_RESOURCE_VERSION_SIZE];
-        int limit = NB_ADMIN_PAGE;
-
-        for (;;) {
+static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_list *list,
+                      nb_admin_visit *visit, void *userdata, struct nb_failure *f) {
+        if (list->limit == 0)
+                list->limit = NB_ADMIN_PAGE;
+        do {
                 _cleanup_(nb_json_done) struct nb_json json = { 0 };
                 size_t size = 0;
-                int r = read_page(admin, what, path, next, limit, &json, &size, f);
+                int r = read_page(admin, what, list->path, list->next, list->limit, &json, &size,
+                                  f);
 
                 /* Anyone who may create objects can make them so large that a page is above the
                  * limits, so try with fewer. */
-                if (r < 0 && f->code == NB_ANSWER_MALFORMED && limit > 1) {
+                if (r < 0 && f->code == NB_ANSWER_MALFORMED && list->limit > 1) {
                         nb_failure_clear(f);
-                        limit /= 2;
+                        list->limit /= 2;
                         continue;
                 }
+                if (r >= 0)
+                        r = visit_page(&json, visit, userdata, list->next, sizeof(list->next),
+                                       list->version);
                 if (r < 0)
                         return r;
-                r = visit_page(&json, visit, userdata, next, sizeof(next), version);
-                if (r < 0)
-                        return r;
-                if (admin->on_page)
-                        admin->on_page(admin->on_page_userdata);
-                if (!next[0])
-                        break;
                 /* A page that is above the limits costs the API server most. */
-                if (size < NB_ADMIN_OBJECT_MAX / 4)
-                        limit = limit < NB_ADMIN_PAGE / 2 ? 2 * limit : NB_ADMIN_PAGE;
-        }
-        if (ret_version)
-                memcpy(ret_version, version, sizeof(version));
+                if (list->next[0] && size < NB_ADMIN_OBJECT_MAX / 4)
+                        list->limit = list->limit < NB_ADMIN_PAGE / 2 ? 2 * list->limit
+                                                                      : NB_ADMIN_PAGE;
+                list->is_complete = !list->next[0];
+        } while (!list->is_complete);
         return 0;
+}
+
+int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
+                  void *userdata, char *ret_version, struct nb_failure *f) {
+        char version[NB_RESOURCE_VERSION_SIZE];
+        struct nb_exchange_list alone = { 0 }, *list = &alone;
+        struct nb_exchange *exchange = admin->exchange;
+        int r;
+
+        ret_version = ret_version ? ret_version : version;
+        if (exchange && nb_exchange_find_list(exchange, path, ret_version))
+                return 0;
+        snprintf(alone.path, sizeof(alone.path), "%s", path);
+        if (exchange)
+                list = nb_exchange_begin_list(exchange, path);
+        if (!list)
+                return nb_failure_set_memory(f);
+        r = list_pages(admin, what, list, visit, userdata, f);
+        if (r == -EINPROGRESS && f->code == NB_NONE)
+                return r;
+        if (r >= 0)
+                memcpy(ret_version, list->version, sizeof(version));
+        if (exchange && nb_exchange_end_list(exchange, r >= 0, f) < 0)
+                return -ENOMEM;
+        return r;
 }

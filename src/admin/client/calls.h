@@ -13,8 +13,9 @@
 
 /* etcd's limit for an object is 1.5 MiB, and JSON can make six bytes of one. */
 #define NB_ADMIN_OBJECT_MAX ((size_t)10 * 1024 * 1024)
-#define NB_ADMIN_PATH_MAX 768
-#define NB_RESOURCE_VERSION_SIZE 64
+#define NB_ADMIN_TIMEOUT_MS \
+        65000 /* kube-apiserver ends a request after 60 s, with its webhooks \
+               */
 
 #define NB_SECRETS_PATH "/api/v1/namespaces/kube-system/secrets"
 #define NB_SECRETS_OF_TOKENS_QUERY "fieldSelector=type%3Dbootstrap.kubernetes.io%2Ftoken"
@@ -37,7 +38,8 @@ struct nb_admin_call {
  * of a proxy) or 409; the caller must handle these. Failures: NB_ADMIN_UNAUTHORIZED,
  * NB_ADMIN_FORBIDDEN (names user, verb and resource, from the API server's Status),
  * NB_ADMIN_REFUSED (400, 422), NB_SERVER_ERROR (429, 5xx), NB_ANSWER_*,
- * NB_ADMIN_UNREACHABLE, NB_ADMIN_UNTRUSTED.
+ * NB_ADMIN_UNREACHABLE, NB_ADMIN_UNTRUSTED. With admin->exchange also -EINPROGRESS, without a
+ * failure (exchange.h).
  */
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f);

@@ -4,6 +4,7 @@
 
 #include "admin/client/calls.h"
 #include "admin/client/claim.h"
+#include "base/encoding.h"
 #include "base/macro.h"
 
 #define NAME_PREFIX "node-bootstrap-token-"
@@ -12,7 +13,7 @@
 #define BODY_MAX ((size_t)4 * 1024)
 
 static int format_claim(const struct nb_bootstrap_token *token, const char *csr_name,
-                        const char *csr_uid, struct nb_buffer *body) {
+                        const char *key, struct nb_buffer *body) {
         struct nb_json_writer writer = { .buffer = body };
         char name[64];
 
@@ -40,38 +41,52 @@ static int format_claim(const struct nb_bootstrap_token *token, const char *csr_
         nb_json_close(&writer);
         nb_json_close(&writer);
         nb_json_open(&writer, "spec", '{');
-        nb_json_put_string(&writer, "holderIdentity", csr_uid);
+        nb_json_put_string(&writer, "holderIdentity", key);
         return nb_json_finish(&writer);
 }
 
-/* Finds the CSR that has the claim. If the claim belongs to an earlier token with the same ID,
- * Kubernetes has not removed it yet: the failure is temporary. */
-static int read_holder(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                       const char *csr_uid, struct nb_failure *f) {
+/* Text of others is shown only if it has the form of a request's name. */
+static void read_claim(struct nb_json *json, struct nb_claim *ret_claim) {
+        const char *csr = nb_json_string(json, "metadata.annotations." CSR_ANNOTATION);
+        const char *holder = nb_json_string(json, "spec.holderIdentity");
+        const char *owner = nb_json_string(json, "metadata.ownerReferences[0].uid");
+
+        *ret_claim = (struct nb_claim){ 0 };
+        if (csr && nb_csr_name_is_usable(csr))
+                snprintf(ret_claim->csr_name, sizeof(ret_claim->csr_name), "%s", csr);
+        if (holder && strlen(holder) < sizeof(ret_claim->key))
+                strcpy(ret_claim->key, holder);
+        if (owner && strlen(owner) < sizeof(ret_claim->token_uid))
+                strcpy(ret_claim->token_uid, owner);
+}
+
+void nb_claim_format_key(const struct nb_node_request *request,
+                         char ret[static NB_CLAIM_KEY_SIZE]) {
+        nb_hex_encode(request->facts.key, sizeof(request->facts.key), ret);
+}
+
+int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token, const char *key,
+                  struct nb_claim *ret_other, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         char path[NB_ADMIN_PATH_MAX], what[64];
-        const char *holder, *owner;
         int r;
 
         snprintf(what, sizeof(what), "reading the claim of token %s", token->id);
         snprintf(path, sizeof(path), NB_LEASES_PATH "/" NAME_PREFIX "%s", token->id);
         r = nb_admin_get(admin, what, path, &json, f);
-        if (r < 0)
-                return r;
-        owner = r > 0 ? nb_json_string(&json, "metadata.ownerReferences[0].uid") : NULL;
-        holder = r > 0 ? nb_json_string(&json, "spec.holderIdentity") : NULL;
+        if (r <= 0)
+                return r < 0 ? r : NB_CLAIM_OWN;
+        read_claim(&json, ret_other);
         if (json.r < 0)
                 return json.r;
-        if (!owner || strcmp(owner, token->uid) != 0)
-                return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
-                                      "%s: the claim of an earlier token with this ID is being "
-                                      "removed",
-                                      what);
-        return holder && !strcmp(holder, csr_uid);
+        if (strcmp(ret_other->token_uid, token->uid) != 0)
+                return NB_CLAIM_FOREIGN;
+        return strcmp(ret_other->key, key) == 0 ? NB_CLAIM_OWN : NB_CLAIM_OTHER;
 }
 
 int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const char *csr_name, const char *csr_uid, struct nb_failure *f) {
+                  const char *csr_name, const char *key, struct nb_claim *ret_other,
+                  struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         char what[64];
@@ -79,7 +94,7 @@ int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token
         int r;
 
         snprintf(what, sizeof(what), "claiming token %s", token->id);
-        r = format_claim(token, csr_name, csr_uid, &body);
+        r = format_claim(token, csr_name, key, &body);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
         call.body = body.data;
@@ -90,11 +105,11 @@ int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token
         if (r == 404)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, r,
                                            "%s: the API server does not serve Leases", what);
-        return r == 409 ? read_holder(admin, token, csr_uid, f) : 1;
+        return r == 409 ? nb_claim_look(admin, token, key, ret_other, f) : NB_CLAIM_OWN;
 }
 
 struct visit {
-        void (*visit)(void *userdata, const struct nb_claim *claim);
+        int (*visit)(void *userdata, const struct nb_claim *claim);
         void *userdata;
 };
 
@@ -102,27 +117,19 @@ struct visit {
 static int visit_lease(void *userdata, struct nb_json *item) {
         const struct visit *visit = userdata;
         const char *name = nb_json_string(item, "metadata.name");
-        struct nb_claim claim = { 0 };
-        const char *csr = nb_json_string(item, "metadata.annotations." CSR_ANNOTATION);
-        const char *holder = nb_json_string(item, "spec.holderIdentity");
-        const char *owner = nb_json_string(item, "metadata.ownerReferences[0].uid");
+        struct nb_claim claim;
 
-        if (!name || !csr || !holder || !owner ||
-            strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 ||
-            strlen(name) != strlen(NAME_PREFIX) + NB_TOKEN_ID_LEN ||
-            strlen(csr) >= sizeof(claim.csr_name) || strlen(holder) >= sizeof(claim.csr_uid) ||
-            strlen(owner) >= sizeof(claim.token_uid))
+        read_claim(item, &claim);
+        if (!name || strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 ||
+            strlen(name) != strlen(NAME_PREFIX) + NB_TOKEN_ID_LEN || !claim.csr_name[0] ||
+            !claim.token_uid[0])
                 return 0;
         strcpy(claim.token_id, name + strlen(NAME_PREFIX));
-        strcpy(claim.token_uid, owner);
-        strcpy(claim.csr_name, csr);
-        strcpy(claim.csr_uid, holder);
-        visit->visit(visit->userdata, &claim);
-        return 0;
+        return visit->visit(visit->userdata, &claim) < 0 ? nb_failure_set_memory(item->f) : 0;
 }
 
 int nb_claim_list(struct nb_admin *admin,
-                  void (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
+                  int (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
                   struct nb_failure *f) {
         struct visit context = { visit, userdata };
 

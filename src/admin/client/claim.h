@@ -3,32 +3,46 @@
 
 /*
  * The claim ensures that a token for one node is used only once. It is a Lease
- * node-bootstrap-token-ID in kube-system, whose holder is the UID of the only CSR that may be
- * approved with this token. Creating a Lease is atomic, so one of two requests, or of two
- * controllers, wins. A claim is never released; Kubernetes removes it with the token's Secret,
- * which owns it.
+ * node-bootstrap-token-ID in kube-system. Its holder is the SHA-256 of the only public key that may
+ * be approved with this token: a copy of the request is harmless, since only the machine has the
+ * private key, and the machine may submit its request again. Creating a Lease is atomic, so one of
+ * two keys, or of two controllers, wins. A claim is never released; Kubernetes removes it with the
+ * token's Secret, which owns it.
+ *
+ * The holder that an earlier version wrote, the UID of a request, is nobody's key: the token is
+ * used.
  */
 
 #include "admin/client/client.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
+#include "admin/policy/verdict.h"
 #include "base/failure.h"
 
 #define NB_LEASES_PATH "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
+#define NB_CLAIM_KEY_SIZE (2 * NB_SHA256_SIZE + 1) /* in hex */
+
 struct nb_claim {
         char token_id[NB_TOKEN_ID_LEN + 1];
         char token_uid[64];
-        char csr_uid[64];
-        char csr_name[NB_CSR_NAME_MAX + 1];
+        char key[64 + 1];                   /* of the request, as nb_claim_format_key() */
+        char csr_name[NB_CSR_NAME_MAX + 1]; /* a request with this key; for people */
 };
 
-/* Claims the token for a CSR; reads only id and uid of `token`. 1: this CSR has the claim, now or
- * already before; 0: another CSR has it; negative: failures of the request. */
-int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const char *csr_name, const char *csr_uid, struct nb_failure *f);
+void nb_claim_format_key(const struct nb_node_request *request, char ret[static NB_CLAIM_KEY_SIZE]);
 
-/* Calls `visit` for each claim in the cluster. */
+/* Claims the token for a key; reads only id and uid of `token`. Returns an enum nb_claim_state, and
+ * the claim that exists if it is not NB_CLAIM_OWN. Negative: failures of the request. */
+int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
+                  const char *csr_name, const char *key, struct nb_claim *ret_other,
+                  struct nb_failure *f);
+
+/* The same, without making one: NB_CLAIM_OWN also if there is none. */
+int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token, const char *key,
+                  struct nb_claim *ret_other, struct nb_failure *f);
+
+/* Calls `visit` for each claim in the cluster. It returns 0, or -ENOMEM. */
 int nb_claim_list(struct nb_admin *admin,
-                  void (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
+                  int (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
                   struct nb_failure *f);

@@ -109,3 +109,8 @@ void nb_admin_done(struct nb_admin *admin) {
         nb_identity_done(&admin->identity);
         nb_cluster_done(&admin->cluster);
 }
+
+void nb_admin_count(struct nb_admin *admin, long status) {
+        if (status >= 0 && status < NB_ADMIN_STATUS_N)
+                admin->n_answers[status]++;
+}

@@ -16,11 +16,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "admin/client/exchange.h"
 #include "admin/client/kubeconfig_load.h"
 #include "base/failure.h"
 #include "kube/identity.h"
 #include "kube/kubeconfig.h"
 #include "kube_api/api.h"
+
+#define NB_ADMIN_STATUS_N 600
 
 /* Must not be moved after nb_admin_connect(), since `api` points into it. */
 struct nb_admin {
@@ -33,10 +36,8 @@ struct nb_admin {
         bool is_renewable;     /* the credential is from `exec` or a token file */
         uint64_t expires_ms;   /* nb_now_ms() at which it has to be read again; NB_TIME_INFINITE:
                                   never */
-        /* Called by nb_admin_list() after each page, for what cannot wait until the end of a long
-         * list; NULL for nothing. It must not list. */
-        void (*on_page)(void *userdata);
-        void *on_page_userdata;
+        struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
+        unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
 };
 
 /* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;
@@ -54,3 +55,5 @@ int nb_admin_renew(struct nb_admin *admin, struct nb_failure *f);
 int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
 
 void nb_admin_done(struct nb_admin *admin);
+
+void nb_admin_count(struct nb_admin *admin, long status);

@@ -101,10 +101,19 @@ static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct n
         snprintf(what, sizeof(what), "listing %s", kind->what);
         snprintf(path, sizeof(path), "%s%s%s", kind->path, kind->query ? "?" : "",
                  kind->query ? kind->query : "");
-        kind->on_list(watch->userdata, false);
+        if (!watch->is_listing)
+                kind->on_list(watch->userdata, false);
+        watch->is_listing = true;
+        admin->exchange = &watch->list;
+        nb_exchange_rewind(&watch->list);
         r = kind->is_unlisted
                     ? read_version(watch, admin, what, f)
                     : nb_admin_list(admin, what, path, visit_object, watch, watch->version, f);
+        admin->exchange = NULL;
+        if (r == -EINPROGRESS && f->code == NB_NONE)
+                return r;
+        nb_exchange_done(&watch->list);
+        watch->is_listing = false;
         if (r < 0)
                 return r;
         /* Give the memory of the pages back: each process that is forked for a connection would
@@ -205,6 +214,7 @@ static void finish_stream(struct nb_watch *watch, struct nb_admin *admin, struct
         r = nb_http_finish(TAKE(watch->transfer), &answer, f);
         if (r < 0)
                 return;
+        nb_admin_count(admin, answer.status);
         if (answer.status == 410) {
                 expire_watch(watch);
                 return;
@@ -232,6 +242,8 @@ bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
         struct nb_failure f = { 0 };
 
         *ret_result = 0;
+        if (nb_exchange_take_done(&watch->list, done))
+                return true;
         if (watch->transfer != done)
                 return false;
         if (take_events(watch) == -ESTALE) {
@@ -253,10 +265,12 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
         struct nb_failure f = { 0 };
         int r = 0;
 
-        if (now_ms < watch->due_ms)
+        if (nb_watch_due(watch) > now_ms)
                 return 0;
         if (watch->wants_list)
                 r = list_objects(watch, admin, &f);
+        if (r == -EINPROGRESS && f.code == NB_NONE)
+                return 0;
         if (r >= 0)
                 r = connect_watch(watch, admin, &f);
         watch->started_ms = now_ms;
@@ -281,10 +295,14 @@ int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms
 }
 
 uint64_t nb_watch_due(const struct nb_watch *watch) {
-        return watch->transfer ? NB_TIME_INFINITE : watch->due_ms;
+        if (watch->transfer || nb_exchange_is_waiting(&watch->list))
+                return NB_TIME_INFINITE;
+        return watch->is_listing ? 0 : watch->due_ms;
 }
 
 void nb_watch_stop(struct nb_watch *watch) {
         nb_http_cancel(watch->transfer);
         watch->transfer = NULL;
+        nb_exchange_done(&watch->list);
+        watch->is_listing = false;
 }

@@ -6,8 +6,9 @@
  * that ends continues from the last version. If the API server no longer has that version (410),
  * all objects are listed again. After a failure the next attempt is later each time.
  *
- * Several watches and other requests share one struct nb_admin. While another request runs, the
- * events of a watch wait, and above a limit the API server has to wait (net/http.h).
+ * Several watches and other requests share one struct nb_admin. A list waits for its pages in an
+ * exchange (exchange.h), so other work goes on meanwhile. Events wait until they are read, and
+ * above a limit the API server has to wait (net/http.h).
  */
 
 #include <stdbool.h>
@@ -47,12 +48,13 @@ struct nb_watch {
         const struct nb_watch_kind *kind;
         void *userdata;
         struct nb_http_transfer *transfer; /* NULL: not connected */
+        struct nb_exchange list;           /* of the objects; used while is_listing */
         char version[NB_RESOURCE_VERSION_SIZE];
         uint64_t due_ms; /* of the next attempt */
         uint64_t started_ms;
         unsigned attempt;
         bool is_listed; /* at least once */
-        bool wants_list;
+        bool wants_list, is_listing;
         uint64_t n_restarts;       /* failures so far */
         struct nb_failure failure; /* of the last attempt; NB_NONE if it succeeded */
 };

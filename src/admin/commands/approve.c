@@ -183,19 +183,23 @@ static int verify_unsuspicious(const struct approve *approve, const struct nb_re
 static int claim_token(struct approve *approve, const struct nb_review *review,
                        struct nb_failure *f) {
         const struct nb_node_request *request = &review->request;
+        struct nb_claim other = { 0 };
+        char key[NB_CLAIM_KEY_SIZE];
         int r;
 
         if (request->kind != NB_NODE_REQUEST_CLIENT || !review->look.facts.token ||
             strcmp(review->look.token.node, request->node) != 0)
                 return 0;
-        r = nb_claim_make(&approve->admin, &review->look.token, request->name, request->uid, f);
+        nb_claim_format_key(request, key);
+        r = nb_claim_make(&approve->admin, &review->look.token, request->name, key, &other, f);
         if (r < 0)
                 return r;
-        if (r > 0 || approve->is_forced)
+        if (r == NB_CLAIM_OWN || approve->is_forced)
                 return 0;
         return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
-                              "%s: FORGED? another request has used token %s; --force approves it",
-                              request->name, request->token_id);
+                              "%s: FORGED? another request (%s) has used token %s; --force "
+                              "approves it",
+                              request->name, other.csr_name, request->token_id);
 }
 
 /* UID and resourceVersion are those of the request that was reviewed. */

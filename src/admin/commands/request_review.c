@@ -27,28 +27,20 @@ set_verdict(struct nb_review *review, bool is_suspicious, const char *format, ..
         return 0;
 }
 
-/* 1: another request has claimed the token. */
-static int is_claimed_by_other(struct nb_admin *admin, const struct nb_review *review,
-                               struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+static int read_claim(struct nb_admin *admin, struct nb_review *review, struct nb_failure *f) {
         const struct nb_bootstrap_token *token = review->look.facts.token;
-        const char *holder, *owner;
+        char key[NB_CLAIM_KEY_SIZE];
         int r;
 
         if (!token || !token->node[0])
                 return 0;
-        snprintf(what, sizeof(what), "reading the claim of token %s", token->id);
-        snprintf(path, sizeof(path), NB_LEASES_PATH "/node-bootstrap-token-%s", token->id);
-        r = nb_admin_get(admin, what, path, &json, f);
-        if (r <= 0)
+        nb_claim_format_key(&review->request, key);
+        r = nb_claim_look(admin, token, key, &review->other, f);
+        if (r < 0)
                 return r;
-        owner = nb_json_string(&json, "metadata.ownerReferences[0].uid");
-        holder = nb_json_string(&json, "spec.holderIdentity");
-        if (json.r < 0)
-                return json.r;
-        return owner && holder && strcmp(owner, token->uid) == 0 &&
-               strcmp(holder, review->request.uid) != 0;
+        review->look.facts.claim = (enum nb_claim_state)r;
+        review->look.facts.claimed_by = review->other.csr_name;
+        return 0;
 }
 
 /* --- Verdicts --- */
@@ -144,10 +136,9 @@ int nb_review_make(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_rev
         r = nb_client_look(admin, &review->request, true, look, f);
         if (r < 0)
                 return r;
-        r = is_claimed_by_other(admin, review, f);
+        r = read_claim(admin, review, f);
         if (r < 0)
                 return r;
-        look->facts.is_claimed_by_other = r > 0;
         review->proof = name_proof(&look->facts);
         return judge_client(review);
 }

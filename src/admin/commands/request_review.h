@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "admin/client/claim.h"
 #include "admin/client/facts.h"
 #include "admin/policy/node_request.h"
 #include "base/failure.h"
@@ -16,6 +17,7 @@
 struct nb_review {
         struct nb_node_request request;
         struct nb_client_look look;           /* for a serving certificate: the Node only */
+        struct nb_claim other;                /* of its token, if it is not of this request */
         const char *proof;                    /* "valid", "missing", ...; "-": not enrolled */
         bool is_suspicious;                   /* there is an objection */
         bool is_forcible;                     /* --force overrides it */

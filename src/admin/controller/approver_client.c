@@ -19,7 +19,9 @@
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
+#include "admin/controller/metrics.h"
 #include "admin/policy/verdict.h"
+#include "base/encoding.h"
 #include "base/macro.h"
 #include "kube/node_object.h"
 #include "system/clock.h"
@@ -28,7 +30,7 @@
 #define WAIT_FIRST_MS 2000
 #define WAIT_CAP_MS (5 * 60 * 1000)
 #define TOKEN_LAG_MS 2000
-#define TURN_MS 20 /* about twice what a decision takes */
+#define UNREPORTED_WAITS 2 /* an earlier token's claim is removed within seconds */
 
 static bool is_token_gone(const struct nb_controller *controller,
                           const struct nb_request_record *record) {
@@ -37,79 +39,127 @@ static bool is_token_gone(const struct nb_controller *controller,
 
 /* --- Verdicts --- */
 
+/* The request is judged again then, or before if its token or Node changes. */
+static int judge_again(struct nb_controller *controller, struct nb_request_record *record,
+                       uint64_t after_ms) {
+        record->is_waiting = true;
+        nb_controller_queue(controller, &record->work, nb_now_ms() + after_ms);
+        return 0;
+}
+
+static int wait_for_change(struct nb_controller *controller, struct nb_request_record *record,
+                           uint64_t first_ms) {
+        return judge_again(
+                controller, record,
+                nb_backoff_ms(record->work.attempt++, first_ms, WAIT_CAP_MS, nb_random()));
+}
+
+/* 1: told, for the first time or again. */
+static int tell_reason(struct nb_controller *controller, struct nb_request_record *record,
+                       enum nb_reason reason, enum nb_code code, const char *text) {
+        return nb_event_tell(controller, record,
+                             &(struct nb_event){ .bit = 1u << reason,
+                                                 .code = code,
+                                                 .reason = nb_reason_name(reason),
+                                                 .message = text });
+}
+
+/* With --dry-run, an Event instead of a decision. */
+static int tell_dry_run(struct nb_controller *controller, struct nb_request_record *record,
+                        enum nb_reason reason, const char *decision, const char *text) {
+        char message[NB_REASON_TEXT_SIZE + 64];
+        int r;
+
+        snprintf(message, sizeof(message), "Dry run: it would be %s. %s", decision, text);
+        r = tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, message);
+        if (r < 0)
+                return r;
+        nb_metrics_decide(controller, record,
+                          reason == NB_REASON_NONE ? NB_DECISION_APPROVED : NB_DECISION_DENIED,
+                          nb_reason_name(reason));
+        return judge_again(controller, record, NB_EVENTS_REPEAT_MS);
+}
+
 static int approve_request(struct nb_controller *controller, struct nb_request_record *record,
                            const struct nb_client_case *facts, struct nb_failure *f) {
         char text[NB_REASON_TEXT_SIZE];
         int r;
 
         (void)nb_reason_describe(NB_REASON_NONE, facts, text);
+        if (controller->settings.is_dry_run)
+                return tell_dry_run(controller, record, NB_REASON_NONE, "approved", text);
         r = nb_csr_decide(&controller->admin, facts->request, "Approved",
                           nb_reason_name(NB_REASON_NONE), text, f);
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name, text);
-        nb_controller_count(controller, NB_COUNT_APPROVED, "approved %s", record->node);
+        nb_metrics_decide(controller, record, NB_DECISION_APPROVED, nb_reason_name(NB_REASON_NONE));
         return 0;
 }
 
-/* An unchanged reason is told once, so a request that waits for long is one line. */
-static void tell_reason(struct nb_controller *controller, struct nb_request_record *record,
-                        enum nb_reason reason, enum nb_code code, const char *text) {
-        struct nb_event event = {
-                .bit = 1u << reason, .code = code, .reason = nb_reason_name(reason), .message = text
-        };
-        bool is_first = !(record->told & event.bit);
+static int deny_request(struct nb_controller *controller, struct nb_request_record *record,
+                        const struct nb_node_request *request, enum nb_reason reason,
+                        const char *text, struct nb_failure *f) {
+        int r;
 
-        if (nb_event_tell(controller, record, &event) && is_first && code == NB_ADMIN_LEFT_PENDING)
-                nb_controller_count(controller, NB_COUNT_LEFT_PENDING, "left %s pending",
-                                    record->name);
-}
+        if (controller->settings.is_dry_run)
+                return tell_dry_run(controller, record, reason, "denied", text);
+        r = nb_csr_decide(&controller->admin, request, "Denied", nb_reason_name(reason), text, f);
 
-/* The request is judged again at this time, or before if its token or Node changes. */
-static int wait_for_change(struct nb_controller *controller, struct nb_request_record *record) {
-        record->is_waiting = true;
-        nb_controller_queue(controller, &record->work,
-                            nb_now_ms() + nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS,
-                                                        WAIT_CAP_MS, nb_random()));
+        if (r <= 0)
+                return r < 0 ? r : -EAGAIN;
+        r = tell_reason(controller, record, reason, NB_ADMIN_DENIED, text);
+        if (r < 0)
+                return r;
+        nb_metrics_decide(controller, record, NB_DECISION_DENIED, nb_reason_name(reason));
         return 0;
 }
 
+/* A refusal is final for these facts only: an administrator may extend the token, or correct its
+ * annotation. */
 static int refuse_request(struct nb_controller *controller, struct nb_request_record *record,
                           const struct nb_client_case *facts, enum nb_reason reason,
                           struct nb_failure *f) {
+        const enum nb_verdict verdict = nb_reason_verdict(reason);
         char text[NB_REASON_TEXT_SIZE];
-        int r;
+        int r = 0;
 
-        if (nb_reason_verdict(reason) == NB_VERDICT_IGNORE) {
+        if (verdict == NB_VERDICT_IGNORE) {
                 nb_controller_drop_request(controller, record);
                 return 0;
         }
         (void)nb_reason_describe(reason, facts, text);
-        if (nb_reason_verdict(reason) == NB_VERDICT_REFUSE && controller->settings.is_denying) {
-                r = nb_csr_decide(&controller->admin, facts->request, "Denied",
-                                  nb_reason_name(reason), text, f);
-                if (r <= 0)
-                        return r < 0 ? r : -EAGAIN;
-                tell_reason(controller, record, reason, NB_ADMIN_DENIED, text);
-                nb_controller_count(controller, NB_COUNT_DENIED, "denied %s", record->name);
-                return 0;
-        }
-        tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, text);
-        return nb_reason_verdict(reason) == NB_VERDICT_WAIT ? wait_for_change(controller, record)
-                                                            : 0;
-}
-
-/* 1: claimed for this request; 0: for another one. */
-static int claim_token(struct nb_controller *controller, struct nb_request_record *record,
-                       const struct nb_bootstrap_token *token, struct nb_failure *f) {
-        int r;
-
-        if (record->is_claimed && !strcmp(record->claimed_uid, token->uid))
-                return 1;
-        r = nb_claim_make(&controller->admin, token, record->name, record->uid, f);
+        if (verdict == NB_VERDICT_REFUSE && controller->settings.is_denying)
+                return deny_request(controller, record, facts->request, reason, text, f);
+        if (reason != NB_REASON_TOKEN_CLAIM_FOREIGN || record->work.attempt >= UNREPORTED_WAITS)
+                r = tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, text);
         if (r < 0)
                 return r;
-        record->is_claimed = r > 0;
+        nb_metrics_decide(controller, record, NB_DECISION_PENDING, nb_reason_name(reason));
+        if (verdict == NB_VERDICT_REFUSE)
+                return judge_again(controller, record, NB_EVENTS_REPEAT_MS);
+        /* No watch tells that the claim was removed. */
+        return wait_for_change(controller, record,
+                               reason == NB_REASON_TOKEN_CLAIM_FOREIGN ? NB_WORK_RETRY_FIRST_MS
+                                                                       : WAIT_FIRST_MS);
+}
+
+/* Whether the token is claimed for the key of this request. */
+static int claim_token(struct nb_controller *controller, struct nb_request_record *record,
+                       const struct nb_bootstrap_token *token, struct nb_claim *ret_other,
+                       struct nb_failure *f) {
+        char key[NB_CLAIM_KEY_SIZE];
+        int r;
+
+        if (record->is_claimed && strcmp(record->claimed_uid, token->uid) == 0)
+                return NB_CLAIM_OWN;
+        nb_hex_encode(record->key, sizeof(record->key), key);
+        if (controller->settings.is_dry_run)
+                return nb_claim_look(&controller->admin, token, key, ret_other, f);
+        r = nb_claim_make(&controller->admin, token, record->name, key, ret_other, f);
+        if (r < 0)
+                return r;
+        record->is_claimed = r == NB_CLAIM_OWN;
         memcpy(record->claimed_uid, token->uid, sizeof(record->claimed_uid));
         return r;
 }
@@ -128,21 +178,24 @@ static int decide_request(struct nb_controller *controller, struct nb_request_re
                           struct nb_failure *f) {
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
         _cleanup_(nb_client_look_done) struct nb_client_look look = { 0 };
+        struct nb_claim other = { 0 };
         enum nb_reason reason;
         int r;
 
+        /* The watch reports what else has happened to it. */
         r = nb_controller_read_request(controller, record, &request, f);
-        if (r <= 0)
-                return r;
+        if (r <= 0 || request.state != NB_CSR_STATE_PENDING)
+                return r < 0 ? r : 0;
         r = nb_client_look(&controller->admin, &request, false, &look, f);
         if (r < 0)
                 return r;
         reason = (enum nb_reason)r;
         if (reason == NB_REASON_NONE && look.token.node[0]) {
-                r = claim_token(controller, record, &look.token, f);
+                r = claim_token(controller, record, &look.token, &other, f);
                 if (r < 0)
                         return r;
-                look.facts.is_claimed_by_other = r == 0;
+                look.facts.claim = (enum nb_claim_state)r;
+                look.facts.claimed_by = other.csr_name;
                 reason = nb_client_judge(&look.facts, _NB_REASON_N);
         }
         return reason == NB_REASON_NONE
@@ -158,6 +211,12 @@ static int revoke_token(struct nb_controller *controller, struct nb_request_reco
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
         int r;
 
+        if (controller->settings.is_dry_run) {
+                nb_log(LOG_INFO, NB_NONE, "dry run: token %s of node %s would be revoked: %s",
+                       token->id, token->node, why);
+                nb_controller_drop_request(controller, record);
+                return 0;
+        }
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
         r = nb_secret_delete(&controller->admin, name, token->uid, NULL, f);
         if (r < 0)
@@ -165,7 +224,7 @@ static int revoke_token(struct nb_controller *controller, struct nb_request_reco
         if (r > 0) {
                 nb_log(LOG_INFO, NB_ADMIN_REVOKED, "revoked token %s of node %s: %s", token->id,
                        token->node, why);
-                nb_controller_count(controller, NB_COUNT_REVOKED, "revoked token %s", token->id);
+                nb_controller_note(controller, "revoked token %s", token->id);
         }
         nb_controller_drop_request(controller, record);
         return 0;
@@ -179,7 +238,8 @@ static int warn_of_misuse(struct nb_controller *controller, struct nb_request_re
 
         (void)nb_reason_describe(reason, facts, text);
         snprintf(message, sizeof(message), "Somebody else approved this request. %s", text);
-        tell_reason(controller, record, reason, NB_ADMIN_TOKEN_MISUSED, message);
+        if (tell_reason(controller, record, reason, NB_ADMIN_TOKEN_MISUSED, message) < 0)
+                return -EINPROGRESS;
         nb_controller_drop_request(controller, record);
         return 0;
 }
@@ -230,6 +290,7 @@ static int check_gone(struct nb_controller *controller, struct nb_request_record
                 record->created = request.created;
                 record->state = request.state;
                 record->has_certificate = request.has_certificate;
+                memcpy(record->uid, request.uid, sizeof(record->uid));
                 memcpy(record->resource_version, request.resource_version,
                        sizeof(record->resource_version));
                 if (record->has_certificate && record->issued_ms == 0)
@@ -243,6 +304,7 @@ static int finish_request(struct nb_controller *controller, struct nb_request_re
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
         struct nb_node_request request = { 0 };
         struct nb_client_case facts = { .request = &request, .token = &token };
+        struct nb_claim other = { 0 };
         int r;
 
         memcpy(request.token_id, record->token_id, sizeof(request.token_id));
@@ -256,17 +318,24 @@ static int finish_request(struct nb_controller *controller, struct nb_request_re
         }
         if (strcmp(token.node, record->node) != 0)
                 return warn_of_misuse(controller, record, &facts, NB_REASON_TOKEN_FOR_ANOTHER_NODE);
-        r = claim_token(controller, record, &token, f);
+        r = claim_token(controller, record, &token, &other, f);
         if (r < 0)
                 return r;
-        if (r == 0)
+        facts.claimed_by = other.csr_name;
+        if (r == NB_CLAIM_OTHER)
                 return warn_of_misuse(controller, record, &facts, NB_REASON_TOKEN_USED);
-        if (record->is_gone)
-                return revoke_token(controller, record, &token, "its request was removed", f);
-        if (!record->has_certificate)
+        if (r == NB_CLAIM_FOREIGN)
+                return warn_of_misuse(controller, record, &facts, NB_REASON_TOKEN_CLAIM_FOREIGN);
+        if (!record->has_certificate && !record->is_gone)
                 return 0;
+        /* Without its request, the machine submits the same one again. */
+        if (record->issued_ms == 0)
+                record->issued_ms = nb_now_ms();
         r = has_been_fetched(controller, record, f);
-        return r <= 0 ? r : revoke_token(controller, record, &token, "it was used", f);
+        return r <= 0 ? r
+                      : revoke_token(controller, record, &token,
+                                     record->is_gone ? "its request was removed" : "it was used",
+                                     f);
 }
 
 /* --- Work --- */
@@ -276,13 +345,17 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
         struct nb_controller *controller = record->controller;
         int r;
 
-        if (record->state != NB_CSR_STATE_PENDING && is_token_gone(controller, record)) {
-                nb_controller_drop_request(controller, record);
-                return 0;
+        /* Not while an answer is awaited: the token may be gone since it was revoked. */
+        if (!nb_exchange_has_calls(controller->admin.exchange) &&
+            is_token_gone(controller, record)) {
+                if (record->state != NB_CSR_STATE_PENDING) {
+                        nb_controller_drop_request(controller, record);
+                        return 0;
+                }
+                /* It cannot be approved, so do not read it again. */
+                if (record->is_waiting && work->attempt > 0)
+                        return wait_for_change(controller, record, WAIT_FIRST_MS);
         }
-        /* Without its token a waiting request cannot be approved, so do not read it again. */
-        if (record->is_waiting && work->attempt > 0 && is_token_gone(controller, record))
-                return wait_for_change(controller, record);
         record->is_waiting = false;
         nb_log_field(NB_FIELD_CSR, "%s", record->name);
         nb_log_field(NB_FIELD_NODE, "%s", record->node);
@@ -300,30 +373,8 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
         return r < 0 ? r : 0;
 }
 
-/* The requests by one token are judged one per turn, so that a flood with a stolen token does not
- * delay the requests by other tokens. */
-static void queue_pending(struct nb_controller *controller, struct nb_request_record *record) {
-        struct nb_token_record *token = nb_controller_find_token(controller, record->token_id);
-        uint64_t now_ms = nb_now_ms();
-        uint64_t turn_ms = token && token->turn_ms > now_ms ? token->turn_ms : now_ms;
-
-        record->work.is_urgent = true;
-        /* It keeps its turn, however often its token or Node is written. */
-        if (record->work.queue == &controller->urgent && record->work.due_ms <= turn_ms)
-                return;
-        if (token)
-                token->turn_ms = turn_ms + TURN_MS;
-        nb_controller_queue(controller, &record->work, turn_ms);
-}
-
-/* A machine waits for a decision. What follows an approval is not urgent. */
 static void queue_now(struct nb_controller *controller, struct nb_request_record *record) {
         record->work.attempt = 0;
-        if (record->state == NB_CSR_STATE_PENDING) {
-                queue_pending(controller, record);
-                return;
-        }
-        record->work.is_urgent = false;
         nb_controller_queue(controller, &record->work, nb_now_ms());
 }
 
@@ -346,7 +397,6 @@ static bool on_request(struct nb_controller *controller, struct nb_request_recor
         if (!is_ours(controller, request))
                 return false;
         record->work.run = run_request;
-        record->work.userdata = record;
         if (!is_changed)
                 return true;
         queue_now(controller, record);
@@ -358,7 +408,9 @@ static bool on_request(struct nb_controller *controller, struct nb_request_recor
 }
 
 static bool on_request_deleted(struct nb_controller *controller, struct nb_request_record *record) {
-        if (!record->is_gone && record->state == NB_CSR_STATE_PENDING && !record->is_claimed)
+        /* A new leader finds the tokens of such requests by their claims. */
+        if (!controller->is_leading ||
+            (!record->is_gone && record->state == NB_CSR_STATE_PENDING && !record->is_claimed))
                 return false;
         record->is_gone = true;
         queue_now(controller, record);
@@ -366,6 +418,11 @@ static bool on_request_deleted(struct nb_controller *controller, struct nb_reque
 }
 
 /* --- What a request waits for --- */
+
+/* Its work may have read the token or the Node before the change. */
+static bool is_wakeable(const struct nb_request_record *record) {
+        return record->is_waiting || record->work.slot;
+}
 
 static void on_token(struct nb_controller *controller, struct nb_token_record *token,
                      const struct nb_bootstrap_token *content) {
@@ -375,7 +432,7 @@ static void on_token(struct nb_controller *controller, struct nb_token_record *t
                 struct nb_request_record *record = (struct nb_request_record *)
                                                            controller->requests.records[i];
 
-                if (record->is_waiting && !strcmp(record->token_id, token->id))
+                if (is_wakeable(record) && !strcmp(record->token_id, token->id))
                         queue_now(controller, record);
         }
 }
@@ -385,53 +442,40 @@ static void on_node(struct nb_controller *controller, const char *name) {
                 struct nb_request_record *record = (struct nb_request_record *)
                                                            controller->requests.records[i];
 
-                if (record->is_waiting && (!name || !strcmp(record->node, name)))
+                if (is_wakeable(record) && (!name || !strcmp(record->node, name)))
                         queue_now(controller, record);
         }
 }
 
 /* --- Claims of earlier runs --- */
 
-struct adoption {
-        struct nb_controller *controller;
-        int r;
-};
-
 /* A token that was claimed, but whose request is not in the list: it was removed while no
  * controller ran, or the claim is newer than the list. */
-static void adopt_claim(void *userdata, const struct nb_claim *claim) {
-        struct adoption *adoption = userdata;
-        struct nb_controller *controller = adoption->controller;
+static int adopt_claim(void *userdata, const struct nb_claim *claim) {
+        struct nb_controller *controller = userdata;
         const struct nb_token_record *token = nb_controller_find_token(controller, claim->token_id);
         struct nb_request_record *record;
 
         /* Kubernetes removes the claim of an earlier token with this ID. */
         if (!token || !token->node || strcmp(claim->token_uid, token->uid) != 0 ||
             nb_records_find(&controller->requests, claim->csr_name))
-                return;
+                return 0;
         record = nb_controller_add_request(controller, claim->csr_name, token->node);
-        if (!record) {
-                adoption->r = -ENOMEM;
-                return;
-        }
-        memcpy(record->uid, claim->csr_uid, sizeof(record->uid));
+        if (!record)
+                return -ENOMEM;
+        (void)nb_hex_decode(claim->key, strlen(claim->key), record->key, sizeof(record->key));
         memcpy(record->token_id, claim->token_id, sizeof(record->token_id));
         record->kind = NB_NODE_REQUEST_CLIENT;
         record->state = NB_CSR_STATE_APPROVED;
         record->work.run = run_request;
-        record->work.userdata = record;
         record->is_gone = record->is_claimed = true;
         memcpy(record->claimed_uid, claim->token_uid, sizeof(record->claimed_uid));
         queue_now(controller, record);
+        return 0;
 }
 
 static int on_lead(struct nb_controller *controller, struct nb_failure *f) {
-        struct adoption adoption = { .controller = controller };
-        int r = nb_claim_list(&controller->admin, adopt_claim, &adoption, f);
-
-        if (r >= 0 && adoption.r < 0)
-                return nb_failure_set_memory(f);
-        return r;
+        return nb_claim_list(&controller->admin, adopt_claim, controller, f);
 }
 
 const struct nb_part nb_part_approve_client = {

@@ -11,6 +11,7 @@
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
+#include "admin/controller/metrics.h"
 #include "base/macro.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -38,7 +39,9 @@ static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct n
         struct nb_controller *controller = serving->controller;
         int r;
 
-        nb_hosts_done(&serving->reading);
+        /* The pages of a list are visited once, although this runs again for each answer. */
+        if (!nb_exchange_has_calls(controller->admin.exchange))
+                nb_hosts_done(&serving->reading);
         r = nb_facts_read_hosts(&controller->admin, &serving->reading, f);
         if (r < 0)
                 return r;
@@ -57,7 +60,7 @@ static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct n
 /* The request runs again when the snapshot is there. */
 static int wait_for_snapshot(struct serving *serving, struct nb_request_record *record) {
         record->is_waiting = true;
-        if (!serving->work.queue)
+        if (!serving->work.heap)
                 nb_controller_queue(serving->controller, &serving->work, nb_now_ms());
         return 0;
 }
@@ -74,39 +77,43 @@ static int approve(struct nb_controller *controller, struct nb_request_record *r
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: serving certificate of node %s",
                record->name, record->node);
-        nb_controller_count(controller, NB_COUNT_APPROVED, "approved %s", record->name);
+        nb_metrics_decide(controller, record, NB_DECISION_APPROVED,
+                          nb_serving_verdict_name(NB_SERVING_APPROVED));
         return 0;
 }
 
-static void tell(struct nb_controller *controller, struct nb_request_record *record, int verdict,
-                 const char *reason) {
+static int tell(struct nb_controller *controller, struct nb_request_record *record, int verdict,
+                const char *reason) {
         char message[NB_SERVING_REASON_SIZE + 64];
         const struct nb_event event = { .bit = 1U << verdict,
                                         .code = NB_ADMIN_LEFT_PENDING,
                                         .reason = nb_serving_verdict_name(
                                                 (enum nb_serving_verdict)verdict),
                                         .message = message };
-        const bool is_first = record->told == 0;
+        int r;
 
         snprintf(message, sizeof(message), "the serving certificate is not approved: %s", reason);
-        if (nb_event_tell(controller, record, &event) && is_first)
-                nb_controller_count(controller, NB_COUNT_LEFT_PENDING, "left %s pending",
-                                    record->name);
+        r = nb_event_tell(controller, record, &event);
+        if (r >= 0)
+                nb_metrics_decide(controller, record, NB_DECISION_PENDING, event.reason);
+        return r;
 }
 
 static int act(struct nb_controller *controller, struct nb_request_record *record, int verdict,
                const struct nb_node_request *request, const char *reason, struct nb_failure *f) {
+        uint64_t after_ms = NB_EVENTS_REPEAT_MS;
+        int r = 0;
+
         if (verdict == NB_SERVING_APPROVED)
                 return approve(controller, record, request, f);
-        if (verdict == NB_SERVING_MALFORMED) {
-                tell(controller, record, verdict, reason);
-                return 0;
-        }
         if (verdict < NB_SERVING_NO_NODE || record->work.attempt >= WAITS_UNREPORTED)
-                tell(controller, record, verdict, reason);
-        nb_controller_queue(controller, &record->work,
-                            nb_now_ms() + nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS,
-                                                        WAIT_CAP_MS, nb_random()));
+                r = tell(controller, record, verdict, reason);
+        if (r < 0)
+                return r;
+        if (verdict != NB_SERVING_MALFORMED)
+                after_ms = nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS, WAIT_CAP_MS,
+                                         nb_random());
+        nb_controller_queue(controller, &record->work, nb_now_ms() + after_ms);
         return 0;
 }
 
@@ -120,7 +127,8 @@ static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_
         int r;
 
         /* A flaw needs no other facts. */
-        if (!record->has_flaw && !is_snapshot_fresh(serving))
+        if (!record->has_flaw && !is_snapshot_fresh(serving) &&
+            !nb_exchange_has_calls(controller->admin.exchange))
                 return wait_for_snapshot(serving, record);
         record->is_waiting = false;
         r = nb_controller_read_request(controller, record, &request, f);
@@ -147,10 +155,8 @@ static bool on_request(struct nb_controller *controller, struct nb_request_recor
         if (request->state != NB_CSR_STATE_PENDING)
                 return false;
         record->work.run = run_request;
-        record->work.userdata = record;
         if (is_changed) {
                 record->work.attempt = 0;
-                record->work.is_urgent = true;
                 nb_controller_queue(controller, &record->work, nb_now_ms());
         }
         return true;
@@ -177,7 +183,7 @@ static void end_serving(struct nb_controller *controller) {
 
         if (!serving)
                 return;
-        nb_queue_remove(&serving->work);
+        nb_controller_drop_work(controller, &serving->work);
         nb_hosts_done(&serving->hosts);
         nb_hosts_done(&serving->reading);
         free(serving);

@@ -11,115 +11,123 @@
 #include "system/clock.h"
 #include "system/log.h"
 
-/* Deletes the Secrets of expired tokens, as tokencleaner of kube-controller-manager does. */
+/* Deletes the Secrets of expired tokens, as tokencleaner of kube-controller-manager does, but not
+ * while a request that was made with the token is pending: it was made in time. */
 
-/* The clock may be set while a token waits for its expiration. */
-#define LOOK_AGAIN_MS ((uint64_t)10 * 60 * 1000)
+#define SWEEP_MS 1000 /* only the records are looked at */
 
 struct cleaner {
         struct nb_records tokens; /* those that expire */
+        struct nb_work work;
+        char name[NB_TOKEN_SECRET_NAME_MAX + 1]; /* of the Secret that is being deleted */
         bool is_clock_reported;
 };
 
 struct expiring_token {
         struct nb_record record; /* key: the name of the Secret */
-        struct nb_work work;
-        struct nb_controller *controller;
         time_t expires;
         char name[];
 };
 
 static void drop_token(void *userdata, struct nb_record *record) {
-        struct nb_controller *controller = userdata;
-        struct cleaner *cleaner = controller->cleaner;
-        struct expiring_token *token = (struct expiring_token *)record;
+        struct cleaner *cleaner = userdata;
 
-        nb_queue_remove(&token->work);
         nb_records_remove(&cleaner->tokens, record);
-        free(token);
-}
-
-/* Queues the work for the moment of the expiration. */
-static void await_expiration(struct expiring_token *token) {
-        struct timespec now;
-        uint64_t wait_ms = 0;
-
-        (void)clock_gettime(CLOCK_REALTIME, &now);
-        if (token->expires > now.tv_sec)
-                wait_ms = (uint64_t)(token->expires - now.tv_sec) * 1000 -
-                          (uint64_t)now.tv_nsec / 1000000;
-        if (wait_ms > LOOK_AGAIN_MS)
-                wait_ms = LOOK_AGAIN_MS;
-        nb_controller_queue(token->controller, &token->work, nb_now_ms() + wait_ms);
+        free(record);
 }
 
 /* Reads the Secret again, since somebody may have changed its expiration. 0: it is not expired, or
  * is gone. */
-static int read_expired(struct expiring_token *token, struct nb_token_secret *ret_secret,
-                        struct nb_failure *f) {
+static int read_expired(struct nb_controller *controller, const char *name,
+                        struct nb_token_secret *ret_secret, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         char path[NB_ADMIN_PATH_MAX], what[320];
         int r;
 
-        snprintf(path, sizeof(path), "%s/%s", NB_SECRETS_PATH, token->name);
-        snprintf(what, sizeof(what), "reading the Secret %s", token->name);
-        r = nb_admin_get(&token->controller->admin, what, path, &json, f);
+        snprintf(path, sizeof(path), "%s/%s", NB_SECRETS_PATH, name);
+        snprintf(what, sizeof(what), "reading the Secret %s", name);
+        r = nb_admin_get(&controller->admin, what, path, &json, f);
         if (r <= 0)
                 return r;
         nb_token_secret_read(&json, ret_secret);
-        if (json.r < 0)
-                return json.r;
-        if (nb_token_secret_is_expired(ret_secret->expires, time(NULL)))
-                return 1;
-        nb_token_secret_done(ret_secret);
-        return 0;
+        return json.r < 0 ? json.r : nb_token_secret_is_expired(ret_secret->expires, time(NULL));
 }
 
 /* A clock that is before the build time of this program is wrong: a token that seems expired may
  * still be in use. */
 static bool is_clock_usable(struct cleaner *cleaner) {
-        if (time(NULL) >= nb_build_time()) {
-                cleaner->is_clock_reported = false;
-                return true;
-        }
-        if (!cleaner->is_clock_reported)
+        bool is_usable = time(NULL) >= nb_build_time();
+
+        if (!is_usable && !cleaner->is_clock_reported)
                 nb_log(LOG_WARNING, NB_NONE,
                        "the clock is wrong; no tokens are deleted until it is set");
-        cleaner->is_clock_reported = true;
+        cleaner->is_clock_reported = !is_usable;
+        return is_usable;
+}
+
+static bool is_awaited(const struct nb_controller *controller, const char *name) {
+        for (size_t i = 0; i < controller->requests.n; i++) {
+                const struct nb_request_record *request = (struct nb_request_record *)
+                                                                  controller->requests.records[i];
+
+                if (request->state == NB_CSR_STATE_PENDING && request->token_id[0] &&
+                    strcmp(name + strlen(NB_TOKEN_SECRET_NAME_PREFIX), request->token_id) == 0)
+                        return true;
+        }
         return false;
 }
 
-static int delete_if_expired(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
-        struct expiring_token *token = userdata;
-        struct nb_controller *controller = token->controller;
-        struct nb_token_secret secret = { 0 };
+static const char *find_expired(const struct nb_controller *controller) {
+        struct cleaner *cleaner = controller->cleaner;
+        time_t now = time(NULL);
+
+        for (size_t i = 0; i < cleaner->tokens.n && is_clock_usable(cleaner); i++) {
+                const struct expiring_token *token = (struct expiring_token *)
+                                                             cleaner->tokens.records[i];
+
+                if (nb_token_secret_is_expired(token->expires, now) &&
+                    !is_awaited(controller, token->name))
+                        return token->name;
+        }
+        return NULL;
+}
+
+/* Deletes one Secret. The watch may report this before the answer arrives, so the name is kept. */
+static int delete_expired(void *userdata, struct nb_work *work, struct nb_failure *f) {
+        struct nb_controller *controller = userdata;
+        struct cleaner *cleaner = controller->cleaner;
+        const char *name = cleaner->name[0] ? cleaner->name : find_expired(controller);
+        _cleanup_(nb_token_secret_done) struct nb_token_secret secret = { 0 };
+        struct nb_record *record;
         int r;
 
-        if (!is_clock_usable(controller->cleaner)) {
-                nb_controller_queue(controller, &token->work, nb_now_ms() + LOOK_AGAIN_MS);
+        if (!name) {
+                nb_controller_queue(controller, work, nb_now_ms() + SWEEP_MS);
                 return 0;
         }
-        if (!nb_token_secret_is_expired(token->expires, time(NULL))) {
-                await_expiration(token);
-                return 0;
-        }
-        r = read_expired(token, &secret, f);
+        if (name != cleaner->name)
+                strcpy(cleaner->name, name);
+        r = read_expired(controller, cleaner->name, &secret, f);
         if (r > 0)
-                r = nb_secret_delete(&controller->admin, secret.name, secret.uid,
+                r = nb_secret_delete(&controller->admin, cleaner->name, secret.uid,
                                      secret.resource_version, f);
-        if (r > 0) {
-                nb_log(LOG_INFO, NB_NONE, "deleted the expired Secret %s", token->name);
-                nb_controller_count(controller, NB_COUNT_EXPIRED, "deleted %s", token->name);
-        }
-        nb_token_secret_done(&secret);
         if (r < 0)
                 return r;
-        drop_token(controller, &token->record);
+        if (r > 0) {
+                nb_log(LOG_INFO, NB_NONE, "deleted the expired Secret %s", cleaner->name);
+                nb_controller_note(controller, "deleted %s", cleaner->name);
+        }
+        record = nb_records_find(&cleaner->tokens, cleaner->name);
+        if (record && (r > 0 || secret.expires == 0))
+                drop_token(cleaner, record);
+        else if (record)
+                ((struct expiring_token *)record)->expires = secret.expires;
+        cleaner->name[0] = '\0';
+        nb_controller_queue(controller, work, nb_now_ms());
         return 0;
 }
 
-static void keep_token(struct nb_controller *controller, const struct nb_token_secret *secret) {
-        struct cleaner *cleaner = controller->cleaner;
+static void keep_token(struct cleaner *cleaner, const struct nb_token_secret *secret) {
         struct expiring_token *token = (struct expiring_token *)nb_records_find(&cleaner->tokens,
                                                                                 secret->name);
         size_t size = strlen(secret->name) + 1;
@@ -130,8 +138,6 @@ static void keep_token(struct nb_controller *controller, const struct nb_token_s
                         goto memory;
                 memcpy(token->name, secret->name, size);
                 token->record.key = token->name;
-                token->controller = controller;
-                token->work = (struct nb_work){ .run = delete_if_expired, .userdata = token };
                 if (nb_records_add(&cleaner->tokens, &token->record) < 0) {
                         free(token);
                         goto memory;
@@ -139,7 +145,6 @@ static void keep_token(struct nb_controller *controller, const struct nb_token_s
         }
         nb_records_touch(&cleaner->tokens, &token->record);
         token->expires = secret->expires;
-        await_expiration(token);
         return;
 memory:
         nb_log(LOG_WARNING, NB_INTERNAL, "memory ran out; the Secret %s will not be deleted",
@@ -149,7 +154,7 @@ memory:
 static void on_secret(struct nb_controller *controller, struct nb_json *object,
                       enum nb_change change) {
         struct cleaner *cleaner = controller->cleaner;
-        struct nb_token_secret secret = { 0 };
+        _cleanup_(nb_token_secret_done) struct nb_token_secret secret = { 0 };
         struct nb_record *record;
 
         nb_token_secret_read(object, &secret);
@@ -157,24 +162,29 @@ static void on_secret(struct nb_controller *controller, struct nb_json *object,
                 return;
         record = nb_records_find(&cleaner->tokens, secret.name);
         if (change != NB_CHANGE_DELETED && secret.expires != 0)
-                keep_token(controller, &secret);
+                keep_token(cleaner, &secret);
         else if (record)
-                drop_token(controller, record);
-        nb_token_secret_done(&secret);
+                drop_token(cleaner, record);
 }
 
 static void on_secrets_listed(struct nb_controller *controller, bool is_complete) {
         struct cleaner *cleaner = controller->cleaner;
 
         if (is_complete)
-                nb_records_sweep(&cleaner->tokens, drop_token, controller);
+                nb_records_sweep(&cleaner->tokens, drop_token, cleaner);
         else
                 nb_records_begin(&cleaner->tokens);
 }
 
 static int begin_cleaner(struct nb_controller *controller, struct nb_failure *f) {
-        controller->cleaner = calloc(1, sizeof(struct cleaner));
-        return controller->cleaner ? 0 : nb_failure_set_memory(f);
+        struct cleaner *cleaner = calloc(1, sizeof(*cleaner));
+
+        if (!cleaner)
+                return nb_failure_set_memory(f);
+        cleaner->work = (struct nb_work){ .run = delete_expired, .userdata = controller };
+        controller->cleaner = cleaner;
+        nb_controller_queue(controller, &cleaner->work, nb_now_ms());
+        return 0;
 }
 
 static void end_cleaner(struct nb_controller *controller) {
@@ -182,8 +192,9 @@ static void end_cleaner(struct nb_controller *controller) {
 
         if (!cleaner)
                 return;
+        nb_controller_drop_work(controller, &cleaner->work);
         while (cleaner->tokens.n > 0)
-                drop_token(controller, cleaner->tokens.records[cleaner->tokens.n - 1]);
+                drop_token(cleaner, cleaner->tokens.records[cleaner->tokens.n - 1]);
         nb_records_done(&cleaner->tokens);
         free(cleaner);
         controller->cleaner = NULL;

@@ -17,16 +17,19 @@
 
 #include "admin/client/client.h"
 #include "admin/client/watch.h"
+#include "admin/controller/monitor.h"
 #include "admin/controller/queue.h"
 #include "admin/controller/records.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
 #include "admin/policy/serving_policy.h"
 #include "base/failure.h"
+#include "crypto/digest.h"
 #include "system/options.h"
 
 #define NB_CONTROLLER_PARTS_MAX 4
 #define NB_CONTROLLER_WATCHES_MAX 4
+#define NB_CONTROLLER_SLOTS_MAX 16 /* work that waits for answers at the same time */
 
 struct nb_controller;
 
@@ -52,6 +55,12 @@ struct nb_request_record {
         time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
         uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
         unsigned told;      /* bits: reasons that were reported (events.h) */
+        unsigned telling;   /* the bit that is being reported */
+        uint64_t told_ms;   /* when the last one was */
+        uint8_t key[NB_SHA256_SIZE];  /* of the request, as nb_pkcs10_facts */
+        struct nb_node_request *next; /* as it was written while the work ran; NULL: it was not */
+        bool is_deleted;              /* while the work ran */
+        const char *reason;           /* of the last decision, as the metrics count it */
         /* For the part. */
         bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
         bool is_claimed; /* the token with the following UID is claimed for this CSR */
@@ -68,7 +77,6 @@ struct nb_token_record {
         bool is_expiration_malformed, may_sign, may_authenticate;
         char *node;             /* NULL for any */
         struct nb_rate reports; /* of requests by this token */
-        uint64_t turn_ms;       /* the next request by this token is not judged before */
 };
 
 /* Callbacks may be NULL. They must not send requests: they queue work that does. */
@@ -105,28 +113,19 @@ struct nb_part {
         void (*end)(struct nb_controller *controller);
 };
 
-/* What happened, for the metrics. Each is a row in metrics.c. */
-enum nb_count {
-        NB_COUNT_APPROVED,
-        NB_COUNT_DENIED,
-        NB_COUNT_LEFT_PENDING,
-        NB_COUNT_REVOKED,
-        NB_COUNT_SIGNED,
-        NB_COUNT_EXPIRED,
-        NB_COUNT_FAILED, /* work that has to be tried again */
-        _NB_COUNT_N,
-};
-
 /* What the command line says. Texts are borrowed from argv; NULL: not given. */
 struct nb_controller_settings {
         const char *parts;
-        const char *metrics;
+        const char *listen;
         const char *grace;
         bool is_denying;
+        bool is_dry_run; /* only Events and logs say what would be decided */
 };
 
 /* The Lease that makes one of several controllers the leader (lease.h). */
 struct nb_lease {
+        struct nb_exchange exchange;
+        bool is_running, is_renewing; /* the calls in `exchange` */
         bool is_held;
         uint64_t renewed_ms, due_ms;
         uint64_t observed_ms; /* when the Lease of another holder last changed */
@@ -135,15 +134,44 @@ struct nb_lease {
         char resource_version[64];
 };
 
+/* For metrics.c. */
+#define NB_METRICS_DECISIONS_MAX 96
+#define NB_METRICS_BUCKETS_N 9
+enum nb_decision {
+        NB_DECISION_APPROVED,
+        NB_DECISION_DENIED,
+        NB_DECISION_PENDING,
+        _NB_DECISION_N,
+};
+
+struct nb_metrics {
+        unsigned n_decisions;
+        struct nb_decision_count {
+                enum nb_node_request_kind kind;
+                enum nb_decision decision;
+                const char *reason;
+                unsigned long long n;
+        } decisions[NB_METRICS_DECISIONS_MAX];
+        struct nb_duration_count {
+                unsigned long long buckets[NB_METRICS_BUCKETS_N], n, sum;
+        } durations[_NB_NODE_REQUEST_KIND_N];
+        unsigned long long n_approved;
+        unsigned long long n_approved_by_others;
+};
+
 struct nb_controller {
         struct nb_controller_settings settings;
         struct nb_admin admin;
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
         struct nb_records requests, tokens;
-        size_t n_unsigned;             /* tokens for which cluster-info has no room */
-        struct nb_queue urgent, queue; /* work by is_urgent */
-        unsigned n_urgent_in_a_row;
-        bool is_leading; /* holds the Lease, and all lists are complete */
+        size_t n_unsigned; /* tokens for which cluster-info has no room */
+        struct nb_queue queue;
+        struct nb_call_slot {
+                struct nb_work *work; /* that runs, or waits for an answer; NULL: none does */
+                struct nb_exchange exchange;
+        } slots[NB_CONTROLLER_SLOTS_MAX];
+        struct nb_exchange leading; /* the calls of on_lead() */
+        bool is_leading;            /* holds the Lease, and all lists are complete */
         struct nb_lease lease;
         struct nb_failure lease_failure; /* of the last attempt; NB_NONE if it succeeded */
         char identity[320];              /* in Leases and Events */
@@ -155,18 +183,34 @@ struct nb_controller {
         uint64_t watchdog_ms; /* when to notify systemd again */
         uint64_t renew_ms;    /* the credential is not read again before */
         struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
-        uint64_t counts[_NB_COUNT_N];
-        time_t count_times[_NB_COUNT_N]; /* of the last one */
-        bool is_changed;                 /* since the last report */
-        uint64_t report_ms;              /* of the next report */
-        char last[160];                  /* the last decision, for people */
-        bool has_cluster_info, has_metrics_failed, is_ready;
+        struct nb_metrics metrics;
+        struct nb_monitor *monitor; /* NULL without --listen */
+        bool is_changed;            /* since the last report */
+        uint64_t report_ms;         /* of the next report */
+        char last[160];             /* what it did last, for people */
+        bool has_cluster_info, is_ready;
         void *signer, *cleaner, *approver_serving; /* private to these parts */
 };
 
-/* Queues work, by its is_urgent. Without memory the work is lost until the next change of its
- * object, and that is logged. */
+/* Queues work. If it runs, on_change() of the work is called after the run instead. Without memory
+ * the work is lost until the next change of its object, and that is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
+
+/* Runs work that is due, or whose answer is there. -ECANCELED if a stop was requested. */
+int nb_controller_run_work(struct nb_controller *controller);
+
+/* Takes work out of queue, flow and slot. */
+void nb_controller_drop_work(struct nb_controller *controller, struct nb_work *work);
+
+/* When nb_controller_run_work() has something to do. */
+uint64_t nb_controller_work_due(const struct nb_controller *controller);
+
+/* False if this transfer is not of a slot. */
+bool nb_controller_take_answer(struct nb_controller *controller,
+                               const struct nb_http_transfer *done);
+
+/* Reads the credential again, at most once per interval. -ECANCELED as above; otherwise 0. */
+int nb_controller_renew_credential(struct nb_controller *controller);
 
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
                                                  const char *id);
@@ -190,9 +234,9 @@ void nb_controller_add_watches(struct nb_controller *controller);
 /* Frees all records. */
 void nb_controller_drop_records(struct nb_controller *controller);
 
-/* Counts it, and sets the text that STATUS= shows as the last decision. */
-void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
-                         ...) __attribute__((format(printf, 3, 4)));
+/* Sets the text that STATUS= shows as what the controller did last. */
+void nb_controller_note(struct nb_controller *controller, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
 /* The command. Returns the exit status of the program, or is negative with a failure. */
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f);

@@ -9,6 +9,7 @@
 #include "admin/controller/controller.h"
 #include "admin/controller/lease.h"
 #include "admin/controller/metrics.h"
+#include "admin/controller/monitor.h"
 #include "base/macro.h"
 #include "settings/types.h"
 #include "system/clock.h"
@@ -17,12 +18,10 @@
 #include "system/unit.h"
 
 #define GRACE_MS (10 * 60 * 1000)
-#define RESUME_MS 1000
 #define LEAD_RETRY_MS 2000
 #define RENEW_INTERVAL_MS 5000
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
 #define READING_MS 20   /* of events, before the next work */
-#define URGENT_MAX 4    /* in a row, while other work is due */
 
 /* Each part of the controller. They run in this order. */
 static const struct nb_part *const all_parts[] = {
@@ -32,38 +31,18 @@ static const struct nb_part *const all_parts[] = {
         &nb_part_cleaner,
 };
 
-/* --- For the parts --- */
-
-void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
-        if (nb_queue_put(work->is_urgent ? &controller->urgent : &controller->queue, work, due_ms) <
-            0)
-                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
-        controller->is_changed = true;
-}
-
-void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
-                         ...) {
+void nb_controller_note(struct nb_controller *controller, const char *format, ...) {
         va_list arguments;
 
-        controller->counts[count]++;
-        controller->count_times[count] = time(NULL);
         controller->is_changed = true;
         va_start(arguments, format);
         vsnprintf(controller->last, sizeof(controller->last), format, arguments);
         va_end(arguments);
 }
 
-/* --- Work --- */
-
-/* While the API server does not answer, other work would fail as well. */
-static bool is_outage(const struct nb_failure *f) {
-        return f->code == NB_ADMIN_UNREACHABLE || f->code == NB_ADMIN_UNTRUSTED ||
-               f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
-}
-
 /* At most once per interval, since several requests are rejected at the same time, and a credential
  * program may return one that has expired. */
-static int renew_credential(struct nb_controller *controller) {
+int nb_controller_renew_credential(struct nb_controller *controller) {
         struct nb_failure f = { 0 };
         uint64_t now = nb_now_ms();
         int r;
@@ -79,59 +58,6 @@ static int renew_credential(struct nb_controller *controller) {
         return r == -ECANCELED && f.code == NB_NONE ? r : 0;
 }
 
-/* The first failure of work is logged; its repetitions only in the metrics. */
-static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
-                              const struct nb_failure *f) {
-        uint64_t now = nb_now_ms();
-
-        if (f->code != NB_NONE) {
-                if (work->attempt == 0)
-                        nb_log_failure(LOG_WARNING, f);
-                controller->counts[NB_COUNT_FAILED]++;
-                controller->count_times[NB_COUNT_FAILED] = time(NULL);
-        }
-        if (is_outage(f))
-                controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
-        if (nb_queue_put_again(work->is_urgent ? &controller->urgent : &controller->queue, work,
-                               now) < 0)
-                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
-        return f->code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
-}
-
-/* Urgent work comes first, but a flood of it must not stop the rest: a token that is not revoked
- * can be stolen. */
-static struct nb_work *take_work(struct nb_controller *controller, uint64_t now_ms) {
-        bool is_others_turn = controller->n_urgent_in_a_row >= URGENT_MAX;
-        struct nb_work *work = is_others_turn ? NULL : nb_queue_take(&controller->urgent, now_ms);
-
-        if (work) {
-                controller->n_urgent_in_a_row++;
-                return work;
-        }
-        controller->n_urgent_in_a_row = 0;
-        work = nb_queue_take(&controller->queue, now_ms);
-        return work || !is_others_turn ? work : nb_queue_take(&controller->urgent, now_ms);
-}
-
-/* Runs one work item, so that events and the Lease never wait for more than one. */
-static int run_work(struct nb_controller *controller) {
-        struct nb_failure f = { 0 };
-        uint64_t now = nb_now_ms();
-        struct nb_work *work;
-        int r;
-
-        if (!controller->is_leading || now < controller->resume_ms)
-                return 0;
-        work = take_work(controller, now);
-        if (!work)
-                return 0;
-        controller->is_changed = true;
-        r = work->run(work->userdata, work, &f);
-        if (r == -ECANCELED && f.code == NB_NONE)
-                return r;
-        return r < 0 ? handle_failed_work(controller, work, &f) : 0;
-}
-
 /* --- Leadership --- */
 
 static bool is_listed(const struct nb_controller *controller) {
@@ -144,9 +70,17 @@ static bool is_listed(const struct nb_controller *controller) {
 static int begin_leading(struct nb_controller *controller, struct nb_failure *f) {
         int r = 0;
 
+        if (nb_exchange_is_waiting(&controller->leading))
+                return 0;
+        controller->admin.exchange = &controller->leading;
+        nb_exchange_rewind(&controller->leading);
         for (size_t i = 0; i < controller->n_parts && r >= 0; i++)
                 if (controller->parts[i]->on_lead)
                         r = controller->parts[i]->on_lead(controller, f);
+        controller->admin.exchange = NULL;
+        if (r == -EINPROGRESS && f->code == NB_NONE)
+                return 0;
+        nb_exchange_done(&controller->leading);
         if (r < 0)
                 return r;
         controller->is_leading = controller->is_changed = true;
@@ -181,7 +115,8 @@ static int run_lease(struct nb_controller *controller) {
                 controller->lease_failure = f;
         else if (r > 0 && (controller->is_leading || !controller->lease.is_held))
                 controller->lease_failure = (struct nb_failure){ 0 };
-        return r < 0 && f.code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+        return r < 0 && f.code == NB_ADMIN_UNAUTHORIZED ? nb_controller_renew_credential(controller)
+                                                        : 0;
 }
 
 /* --- The loop --- */
@@ -200,43 +135,39 @@ static int run_watches(struct nb_controller *controller) {
                 controller->is_changed |= before != watch->failure.code;
         }
         return is_rejected || nb_now_ms() >= controller->admin.expires_ms
-                       ? renew_credential(controller)
+                       ? nb_controller_renew_credential(controller)
                        : 0;
 }
 
 static int end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
         int r = 0;
 
+        controller->is_changed = true;
+        if (nb_controller_take_answer(controller, done) ||
+            nb_exchange_take_done(&controller->lease.exchange, done) ||
+            nb_exchange_take_done(&controller->leading, done))
+                return 0;
         for (size_t i = 0; i < controller->n_watches; i++)
                 if (nb_watch_take_done(&controller->watches[i], &controller->admin, done, &r))
                         break;
-        controller->is_changed = true;
-        return r == -EACCES ? renew_credential(controller) : r;
+        return r == -EACCES ? nb_controller_renew_credential(controller) : r;
 }
 
 static uint64_t find_next_time(const struct nb_controller *controller) {
-        uint64_t next = controller->lease.due_ms;
-        uint64_t work = nb_queue_due(&controller->queue);
-        uint64_t urgent = nb_queue_due(&controller->urgent);
         uint64_t renewal = controller->admin.expires_ms;
+        uint64_t times[4 + NB_CONTROLLER_WATCHES_MAX] = {
+                nb_lease_due(controller),
+                nb_controller_work_due(controller),
+                controller->watchdog_ms,
+                renewal < controller->renew_ms ? controller->renew_ms : renewal,
+        };
+        uint64_t next = controller->is_changed || controller->monitor ? controller->report_ms
+                                                                      : NB_TIME_INFINITE;
 
-        if (controller->is_leading) {
-                work = urgent < work ? urgent : work;
-                if (work < controller->resume_ms)
-                        work = controller->resume_ms;
-                next = work < next ? work : next;
-        }
-        if (controller->is_changed && controller->report_ms < next)
-                next = controller->report_ms;
-        if (controller->watchdog_ms < next)
-                next = controller->watchdog_ms;
-        if (renewal < controller->renew_ms)
-                renewal = controller->renew_ms;
-        if (renewal < next)
-                next = renewal;
         for (size_t i = 0; i < controller->n_watches; i++)
-                if (nb_watch_due(&controller->watches[i]) < next)
-                        next = nb_watch_due(&controller->watches[i]);
+                times[4 + i] = nb_watch_due(&controller->watches[i]);
+        for (size_t i = 0; i < 4 + controller->n_watches; i++)
+                next = times[i] < next ? times[i] : next;
         return next;
 }
 
@@ -264,16 +195,6 @@ static void notify_systemd(struct nb_controller *controller) {
                 nb_unit_notify("WATCHDOG=1");
         controller->watchdog_ms = interval_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE
                                                                   : now + interval_ms / 3;
-}
-
-/* A long list must neither cost the Lease nor look like a hang to systemd. What fails here fails
- * again in the next round, which reports it. */
-static void keep_alive(void *userdata) {
-        struct nb_controller *controller = userdata;
-        struct nb_failure ignored = { 0 };
-
-        (void)nb_lease_run(controller, nb_now_ms(), &ignored);
-        notify_systemd(controller);
 }
 
 /* Waits for events, and handles all that have arrived: a new request must not wait behind the work
@@ -305,7 +226,7 @@ static int run_once(struct nb_controller *controller, struct nb_failure *f) {
         if (r >= 0)
                 r = run_lease(controller);
         if (r >= 0)
-                r = run_work(controller);
+                r = nb_controller_run_work(controller);
         if (r < 0)
                 return r;
         notify_systemd(controller);
@@ -371,7 +292,9 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
         if (r < 0)
                 return r;
         for (size_t i = 0; i < N_ELEMENTS(all_parts); i++)
-                if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default))
+                if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default) &&
+                    (all_parts[i]->kind != NB_NODE_REQUEST_OTHER ||
+                     !controller->settings.is_dry_run))
                         controller->parts[controller->n_parts++] = all_parts[i];
         for (size_t i = 0; i < controller->n_parts; i++) {
                 r = controller->parts[i]->begin ? controller->parts[i]->begin(controller, f) : 0;
@@ -389,8 +312,6 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
         if (settings->grace &&
             nb_setting_duration_parse(settings->grace, false, &controller->grace_ms) < 0)
                 return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10min");
-        if (settings->metrics && settings->metrics[0] != '/')
-                return nb_failure_set(f, NB_USAGE, 0, "--metrics: expected an absolute path");
         (void)gethostname(host, sizeof(host) - 1);
         snprintf(controller->identity, sizeof(controller->identity), "%s_%08x%08x", host,
                  nb_random(), nb_random());
@@ -403,9 +324,11 @@ static void end_controller(struct nb_controller *controller) {
                         controller->parts[i]->end(controller);
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_watch_stop(&controller->watches[i]);
+        nb_exchange_done(&controller->lease.exchange);
+        nb_exchange_done(&controller->leading);
         nb_controller_drop_records(controller);
-        nb_queue_done(&controller->urgent);
         nb_queue_done(&controller->queue);
+        nb_monitor_stop(controller->monitor);
         nb_admin_done(&controller->admin);
 }
 
@@ -443,16 +366,19 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                 { .name = "deny",
                   .ret_switch = &settings->is_denying,
                   .help = "deny requests that can never be approved; default: leave them pending" },
+                { .name = "dry-run",
+                  .ret_switch = &settings->is_dry_run,
+                  .help = "change nothing; Events, log and metrics say what would be decided" },
                 { .name = "grace",
                   .value = "DURATION",
                   .ret_value = &settings->grace,
                   .help = "revoke the token this long after the certificate was issued, if the "
                           "Node does not appear; default: 10min" },
-                { .name = "metrics",
-                  .value = "FILE",
-                  .ret_value = &settings->metrics,
-                  .help = "write metrics to this file, for the textfile collector of "
-                          "node_exporter" },
+                { .name = "listen",
+                  .value = "[ADDRESS]:PORT",
+                  .ret_value = &settings->listen,
+                  .help = "serve /healthz, /readyz and /metrics with HTTP; without an address on "
+                          "127.0.0.1" },
                 { 0 },
         };
         int r;
@@ -472,8 +398,10 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         r = verify_serving(&controller, f);
         if (r < 0)
                 return r;
-        controller.admin.on_page = keep_alive;
-        controller.admin.on_page_userdata = &controller;
+        nb_metrics_init(&controller);
         nb_controller_add_watches(&controller);
-        return run_controller(&controller, f);
+        /* After the launcher of connections, whose fork would have only one of the threads. */
+        if (settings->listen)
+                r = nb_monitor_start(settings->listen, &controller.monitor, f);
+        return r < 0 ? r : run_controller(&controller, f);
 }

@@ -22,6 +22,8 @@
 
 /* --- Requests --- */
 
+static void take_kept(void *userdata);
+
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
                                                     const char *name, const char *node) {
         struct nb_request_record *record = calloc(1, sizeof(*record));
@@ -32,6 +34,8 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
         record->node = strdup(node);
         record->record.key = record->name;
         record->controller = controller;
+        record->work.on_change = take_kept;
+        record->work.userdata = record;
         if (record->name && record->node &&
             nb_records_add(&controller->requests, &record->record) >= 0)
                 return record;
@@ -43,9 +47,10 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
 
 void nb_controller_drop_request(struct nb_controller *controller,
                                 struct nb_request_record *record) {
-        nb_queue_remove(&record->work);
+        nb_controller_drop_work(controller, &record->work);
         nb_records_remove(&controller->requests, &record->record);
         controller->is_changed = true;
+        free(record->next);
         free(record->name);
         free(record->node);
         free(record);
@@ -81,6 +86,7 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         record->is_gone = false;
         if (record->has_certificate && record->issued_ms == 0)
                 record->issued_ms = nb_now_ms();
+        memcpy(record->key, request->facts.key, sizeof(record->key));
         memcpy(record->token_id, request->token_id, sizeof(record->token_id));
         memcpy(record->uid, request->uid, sizeof(record->uid));
         memcpy(record->resource_version, request->resource_version,
@@ -97,15 +103,32 @@ static bool is_record_of(const struct nb_request_record *record,
                strcmp(record->token_id, request->token_id) == 0;
 }
 
+/* The requests of one party take turns with those of others. A fleet may share a token, so the node
+ * that the request names counts as well. What follows a decision has a turn of its own. */
+static int set_flow(struct nb_controller *controller, struct nb_request_record *record,
+                    const struct nb_node_request *request) {
+        char flow[sizeof(request->username) + sizeof(request->node) + 1];
+
+        if (request->state != NB_CSR_STATE_PENDING) {
+                nb_work_done(&controller->queue, &record->work);
+                return 0;
+        }
+        if (record->work.flow)
+                return 0;
+        snprintf(flow, sizeof(flow), "%s %s", request->username, request->node);
+        return nb_work_set_flow(&controller->queue, &record->work, flow);
+}
+
 static void write_request(struct nb_controller *controller, struct nb_request_record *record,
                           const struct nb_node_request *request) {
         const struct nb_part *part = find_part(controller, request->kind);
-        bool is_changed;
+        bool is_changed, was_pending;
 
         if (record && !is_record_of(record, request)) {
                 nb_controller_drop_request(controller, record);
                 record = NULL;
         }
+        was_pending = record && record->state == NB_CSR_STATE_PENDING;
         if (!part || request->kind == NB_NODE_REQUEST_OTHER) {
                 if (record)
                         nb_controller_drop_request(controller, record);
@@ -113,7 +136,7 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
         }
         if (!record)
                 record = nb_controller_add_request(controller, request->name, request->node);
-        if (!record) {
+        if (!record || set_flow(controller, record, request) < 0) {
                 nb_log(LOG_ERR, NB_NONE, "CSR %s: memory ran out", request->name);
                 return;
         }
@@ -121,6 +144,41 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
         is_changed = update_record(record, request);
         if (!part->on_request(controller, record, request, is_changed))
                 nb_controller_drop_request(controller, record);
+        else if (was_pending && request->state == NB_CSR_STATE_APPROVED && controller->is_leading &&
+                 request->kind == NB_NODE_REQUEST_CLIENT && !request->is_approved_by_controller)
+                controller->metrics.n_approved_by_others++;
+}
+
+/* The work of a request must find the same facts in each of its runs, so what was written meanwhile
+ * is kept until it has ended. Whether it was. */
+static bool keep_for_later(struct nb_controller *controller, struct nb_request_record *record,
+                           const struct nb_node_request *request, enum nb_change change) {
+        if (!record->work.slot || (change != NB_CHANGE_DELETED && !is_record_of(record, request)))
+                return false;
+        nb_records_touch(&controller->requests, &record->record);
+        record->work.is_changed = true;
+        record->is_deleted = change == NB_CHANGE_DELETED;
+        if (record->is_deleted)
+                return true;
+        if (!record->next)
+                record->next = malloc(sizeof(*record->next));
+        if (!record->next)
+                return false;
+        *record->next = *request;
+        record->next->pem = NULL;
+        return true;
+}
+
+static void take_kept(void *userdata) {
+        struct nb_request_record *record = userdata;
+        _cleanup_(nb_freep) struct nb_node_request *next = TAKE(record->next);
+
+        if (record->is_deleted)
+                delete_request(record->controller, record);
+        else if (next)
+                write_request(record->controller, record, next);
+        else
+                nb_controller_queue(record->controller, &record->work, nb_now_ms());
 }
 
 static void on_request(void *userdata, struct nb_json *object, enum nb_change change) {
@@ -133,14 +191,21 @@ static void on_request(void *userdata, struct nb_json *object, enum nb_change ch
                 return;
         controller->is_changed = true;
         record = (struct nb_request_record *)nb_records_find(&controller->requests, request.name);
+        if (change == NB_CHANGE_DELETED && (!record || strcmp(record->uid, request.uid) != 0))
+                return;
+        if (record && keep_for_later(controller, record, &request, change))
+                return;
         if (change != NB_CHANGE_DELETED)
                 write_request(controller, record, &request);
-        else if (record && !strcmp(record->uid, request.uid))
+        else
                 delete_request(controller, record);
 }
 
-static void sweep_request(void *userdata, struct nb_record *record) {
-        delete_request(userdata, (struct nb_request_record *)record);
+static void sweep_request(void *userdata, struct nb_record *swept) {
+        struct nb_request_record *record = (struct nb_request_record *)swept;
+
+        if (!keep_for_later(userdata, record, NULL, NB_CHANGE_DELETED))
+                delete_request(userdata, record);
 }
 
 static void on_requests_listed(void *userdata, bool is_complete) {
@@ -167,7 +232,10 @@ int nb_controller_read_request(struct nb_controller *controller,
         nb_node_request_read(&json, ret_request);
         if (json.r < 0)
                 return json.r;
-        return !strcmp(ret_request->uid, record->uid);
+        /* A claim names the request, and has its key, but not its UID. */
+        return record->uid[0]
+                       ? strcmp(ret_request->uid, record->uid) == 0
+                       : memcmp(ret_request->facts.key, record->key, sizeof(record->key)) == 0;
 }
 
 /* --- Tokens --- */

@@ -53,39 +53,60 @@ static int format_event(const struct nb_controller *controller,
         return nb_json_finish(&writer);
 }
 
-static void create_event(struct nb_controller *controller, const struct nb_request_record *record,
-                         const struct nb_event *event) {
+static int create_event(struct nb_controller *controller, const struct nb_request_record *record,
+                        const struct nb_event *event) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(EVENT_MAX);
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         struct nb_admin_call call = { .method = "POST",
                                       .what = "creating an Event",
                                       .path = EVENTS_PATH };
         struct nb_failure f = { 0 };
+        int r;
 
         if (format_event(controller, record, event, &body) < 0)
-                return;
+                return 0;
         call.body = body.data;
         call.body_len = body.len;
-        (void)nb_admin_perform(&controller->admin, &call, &answer, &f);
-        if (f.code != NB_NONE)
+        r = nb_admin_perform(&controller->admin, &call, &answer, &f);
+        if (r < 0 && f.code == NB_NONE)
+                return r;
+        if (r < 0)
                 nb_log_failure(LOG_WARNING, &f);
+        return 0;
 }
 
-bool nb_event_tell(struct nb_controller *controller, struct nb_request_record *record,
-                   const struct nb_event *event) {
+/* Once for each time that it is told, however often the work runs until the answer is there. */
+static bool may_tell(struct nb_controller *controller, struct nb_request_record *record,
+                     unsigned bit) {
         struct nb_token_record *token = nb_controller_find_token(controller, record->token_id);
         uint64_t now = nb_now_ms();
 
-        if (record->told & event->bit)
-                return false;
-        if (token && !nb_rate_allows(&token->reports, NB_EVENTS_OF_TOKEN_BURST,
-                                     NB_EVENTS_OF_TOKEN_INTERVAL_MS, now))
-                return false;
-        if (!nb_rate_allows(&controller->reports[record->kind], NB_EVENTS_BURST,
+        if (record->telling == bit)
+                return true;
+        if (now >= record->told_ms + NB_EVENTS_REPEAT_MS)
+                record->told = 0;
+        if ((record->told & bit) ||
+            (token && !nb_rate_allows(&token->reports, NB_EVENTS_OF_TOKEN_BURST,
+                                      NB_EVENTS_OF_TOKEN_INTERVAL_MS, now)) ||
+            !nb_rate_allows(&controller->reports[record->kind], NB_EVENTS_BURST,
                             NB_EVENTS_INTERVAL_MS, now))
                 return false;
-        record->told |= event->bit;
-        nb_log(LOG_WARNING, event->code, "CSR %s: %s", record->name, event->message);
-        create_event(controller, record, event);
+        record->telling = bit;
         return true;
+}
+
+int nb_event_tell(struct nb_controller *controller, struct nb_request_record *record,
+                  const struct nb_event *event) {
+        int r;
+
+        if (!may_tell(controller, record, event->bit))
+                return 0;
+        r = create_event(controller, record, event);
+        if (r < 0)
+                return r;
+        record->telling = 0;
+        record->told |= event->bit;
+        record->told_ms = nb_now_ms();
+        nb_log(LOG_WARNING, event->code, "CSR %s: %s", record->name, event->message);
+        return 1;
 }

@@ -15,8 +15,11 @@
 #define NB_EVENTS_BURST 200
 #define NB_EVENTS_INTERVAL_MS 1000
 
+/* Kubernetes deletes an Event after an hour (--event-ttl of kube-apiserver). */
+#define NB_EVENTS_REPEAT_MS ((uint64_t)60 * 60 * 1000)
+
 struct nb_event {
-        unsigned bit;        /* of nb_request_record.told: told once */
+        unsigned bit;        /* of nb_request_record.told */
         enum nb_code code;   /* of the log entry */
         const char *reason;  /* "TokenForAnotherNode" */
         const char *message; /* a sentence without a period */
@@ -25,7 +28,8 @@ struct nb_event {
 /* Whether one more is allowed at `now_ms`; then counts it. */
 bool nb_rate_allows(struct nb_rate *rate, unsigned burst, uint64_t interval_ms, uint64_t now_ms);
 
-/* Logs it and creates the Event, unless that was done for this request, or there are too many.
- * Returns whether it was told. A failure to create the Event is logged. */
-bool nb_event_tell(struct nb_controller *controller, struct nb_request_record *record,
-                   const struct nb_event *event);
+/* Creates the Event and logs it, unless that was done for this request in the last hour, or there
+ * are too many. 1: told; 0: not; -EINPROGRESS (exchange.h). A failure to create the Event is
+ * logged. */
+int nb_event_tell(struct nb_controller *controller, struct nb_request_record *record,
+                  const struct nb_event *event);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
@@ -8,6 +9,7 @@
 #include "admin/controller/lease.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/clock.h"
 #include "system/log.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
@@ -69,8 +71,10 @@ static int write_lease(struct nb_controller *controller, const char *holder, boo
                 return nb_failure_set(f, NB_INTERNAL, r, WHAT ": %m");
         call.body = body.data;
         call.body_len = body.len;
-        lease->resource_version[0] = '\0';
         r = nb_admin_perform(&controller->admin, &call, &answer, f);
+        if (r == -EINPROGRESS && f->code == NB_NONE)
+                return r;
+        lease->resource_version[0] = '\0';
         if (r < 0 || r >= 300)
                 return r < 0 ? r : 0;
         json = nb_json_parse(nb_answer_text(&answer), answer.body.len, WHAT, NB_ANSWER_MALFORMED,
@@ -130,10 +134,10 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
         const char *holder, *renewed;
         int r;
 
-        lease->resource_version[0] = '\0';
         r = nb_admin_get(&controller->admin, WHAT, NB_LEASES_PATH "/" NB_LEASE_NAME, &json, f);
         if (r < 0)
                 return r;
+        lease->resource_version[0] = '\0';
         if (r == 0)
                 return take_lease(controller, true, now_ms, f);
         holder = nb_json_string(&json, "spec.holderIdentity");
@@ -153,22 +157,48 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
         return 1;
 }
 
+static int run_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
+        struct nb_lease *lease = &controller->lease;
+
+        if (!lease->is_running)
+                lease->is_renewing = lease->is_held && lease->resource_version[0];
+        lease->is_running = true;
+        return lease->is_renewing ? take_lease(controller, false, now_ms, f)
+                                  : observe_lease(controller, now_ms, f);
+}
+
+uint64_t nb_lease_due(const struct nb_controller *controller) {
+        const struct nb_lease *lease = &controller->lease;
+
+        if (controller->settings.is_dry_run || nb_exchange_is_waiting(&lease->exchange))
+                return NB_TIME_INFINITE;
+        return lease->is_running ? 0 : lease->due_ms;
+}
+
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
         int r;
 
-        if (lease->is_held && now_ms >= lease->renewed_ms + NB_LEASE_HELD_MS)
-                lease->is_held = false;
-        if (now_ms < lease->due_ms)
+        /* A webhook may delay a renewal for longer than the Lease is held. Then the leader goes on:
+         * nobody else is faster, and two leaders do the same as one. */
+        /* It changes nothing, so it needs no Lease. */
+        if (controller->settings.is_dry_run)
+                lease->is_held = true;
+        if (now_ms < nb_lease_due(controller))
                 return 0;
-        if (lease->is_held && lease->resource_version[0]) {
-                r = take_lease(controller, false, now_ms, f);
-                if (r >= 0 && lease->is_held)
-                        return 1;
-        } else
-                r = observe_lease(controller, now_ms, f);
-        if (r < 0)
+        controller->admin.exchange = &lease->exchange;
+        nb_exchange_rewind(&lease->exchange);
+        r = run_lease(controller, now_ms, f);
+        controller->admin.exchange = NULL;
+        if (r == -EINPROGRESS && f->code == NB_NONE)
+                return 0;
+        nb_exchange_done(&lease->exchange);
+        lease->is_running = false;
+        if (r < 0) {
                 lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
+                if (now_ms >= lease->renewed_ms + NB_LEASE_HELD_MS)
+                        lease->is_held = false;
+        }
         return r < 0 ? r : 1;
 }
 
@@ -176,6 +206,7 @@ int nb_lease_release(struct nb_controller *controller, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
         int r;
 
+        nb_exchange_done(&lease->exchange);
         if (!lease->is_held || !lease->resource_version[0])
                 return 0;
         lease->is_held = false;

@@ -18,5 +18,8 @@
  * Failures are returned, and tried again. */
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f);
 
+/* When nb_lease_run() has something to do. */
+uint64_t nb_lease_due(const struct nb_controller *controller);
+
 /* Lets another controller take it at once. */
 int nb_lease_release(struct nb_controller *controller, struct nb_failure *f);

@@ -1,33 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
+#include <string.h>
 
 #include "admin/controller/metrics.h"
-#include "base/buffer.h"
-#include "base/file.h"
+#include "admin/policy/verdict.h"
 #include "base/macro.h"
 #include "net/http.h"
 #include "system/log.h"
 
 #define PREFIX "node_bootstrap_controller_"
-#define FILE_MAX ((size_t)16 * 1024)
 
-static const char *const count_names[_NB_COUNT_N] = {
-        [NB_COUNT_APPROVED] = "approved",
-        [NB_COUNT_DENIED] = "denied",
-        [NB_COUNT_LEFT_PENDING] = "left_pending",
-        [NB_COUNT_REVOKED] = "token_revoked",
-        [NB_COUNT_SIGNED] = "cluster_info_signed",
-        [NB_COUNT_EXPIRED] = "token_expired",
-        [NB_COUNT_FAILED] = "failed",
+static const char *const kind_names[_NB_NODE_REQUEST_KIND_N] = {
+        [NB_NODE_REQUEST_CLIENT] = "client",
+        [NB_NODE_REQUEST_SERVING] = "serving",
 };
 
-static size_t count_pending(const struct nb_controller *controller) {
-        size_t n = 0;
+static const char *const decision_names[_NB_DECISION_N] = {
+        [NB_DECISION_APPROVED] = "approved",
+        [NB_DECISION_DENIED] = "denied",
+        [NB_DECISION_PENDING] = "pending",
+};
 
-        for (size_t i = 0; i < controller->requests.n; i++)
-                n += ((const struct nb_request_record *)controller->requests.records[i])->state ==
-                     NB_CSR_STATE_PENDING;
-        return n;
+/* In seconds. creationTimestamp has whole seconds. */
+static const unsigned bucket_ends[NB_METRICS_BUCKETS_N] = { 1, 2, 5, 10, 30, 60, 300, 1800, 7200 };
+
+/* --- Counting --- */
+
+static struct nb_decision_count *find_count(struct nb_metrics *metrics,
+                                            enum nb_node_request_kind kind,
+                                            enum nb_decision decision, const char *reason) {
+        struct nb_decision_count *count = metrics->decisions;
+        const struct nb_decision_count *end = count + metrics->n_decisions;
+
+        for (; count < end; count++)
+                if (count->kind == kind && count->decision == decision &&
+                    strcmp(count->reason, reason) == 0)
+                        return count;
+        if (metrics->n_decisions == NB_METRICS_DECISIONS_MAX)
+                return NULL;
+        metrics->n_decisions++;
+        *count = (struct nb_decision_count){ kind, decision, reason, 0 };
+        return count;
+}
+
+void nb_metrics_init(struct nb_controller *controller) {
+        const enum nb_decision decisions[] = {
+                [NB_VERDICT_APPROVE] = NB_DECISION_APPROVED,
+                [NB_VERDICT_WAIT] = NB_DECISION_PENDING,
+                [NB_VERDICT_REFUSE] = controller->settings.is_denying ? NB_DECISION_DENIED
+                                                                      : NB_DECISION_PENDING,
+        };
+
+        for (enum nb_reason i = NB_REASON_NONE; i < _NB_REASON_N; i++)
+                if (nb_reason_verdict(i) != NB_VERDICT_IGNORE)
+                        (void)find_count(&controller->metrics, NB_NODE_REQUEST_CLIENT,
+                                         decisions[nb_reason_verdict(i)], nb_reason_name(i));
+}
+
+static void count_duration(struct nb_duration_count *count, time_t created) {
+        time_t now = time(NULL);
+        uint64_t seconds = now > created ? (uint64_t)(now - created) : 0;
+
+        if (created == 0)
+                return;
+        for (size_t i = 0; i < N_ELEMENTS(bucket_ends); i++)
+                count->buckets[i] += seconds <= bucket_ends[i];
+        count->n++;
+        count->sum += seconds;
+}
+
+void nb_metrics_decide(struct nb_controller *controller, struct nb_request_record *record,
+                       enum nb_decision decision, const char *reason) {
+        struct nb_metrics *metrics = &controller->metrics;
+        struct nb_decision_count *count;
+
+        if (record->reason == reason)
+                return;
+        record->reason = reason;
+        count = find_count(metrics, record->kind, decision, reason);
+        if (count)
+                count->n++;
+        if (decision == NB_DECISION_PENDING) {
+                nb_controller_note(controller, "left %s pending", record->name);
+                return;
+        }
+        count_duration(&metrics->durations[record->kind], record->created);
+        metrics->n_approved += decision == NB_DECISION_APPROVED;
+        nb_controller_note(controller, "%s %s", decision_names[decision],
+                           decision == NB_DECISION_APPROVED &&
+                                           record->kind == NB_NODE_REQUEST_CLIENT
+                                   ? record->node
+                                   : record->name);
+}
+
+/* --- Text --- */
+
+struct pending {
+        size_t n[_NB_NODE_REQUEST_KIND_N];
+        time_t oldest; /* 0: none */
+};
+
+static struct pending count_pending(const struct nb_controller *controller) {
+        struct pending pending = { 0 };
+
+        for (size_t i = 0; i < controller->requests.n; i++) {
+                const struct nb_request_record *record = (const struct nb_request_record *)
+                                                                 controller->requests.records[i];
+
+                if (record->state != NB_CSR_STATE_PENDING)
+                        continue;
+                pending.n[record->kind]++;
+                if (record->created != 0 &&
+                    (pending.oldest == 0 || record->created < pending.oldest))
+                        pending.oldest = record->created;
+        }
+        return pending;
 }
 
 static void put_head(struct nb_buffer *text, const char *name, const char *type, const char *help) {
@@ -35,65 +121,88 @@ static void put_head(struct nb_buffer *text, const char *name, const char *type,
                          type);
 }
 
-static void put_gauge(struct nb_buffer *text, const char *name, const char *help, uint64_t value) {
-        put_head(text, name, "gauge", help);
-        nb_buffer_printf(text, PREFIX "%s %llu\n", name, (unsigned long long)value);
+static void put_decisions(struct nb_buffer *text, const struct nb_metrics *metrics) {
+        put_head(text, "decisions_total", "counter",
+                 "Decisions on requests, a pending request once for each reason.");
+        for (unsigned i = 0; i < metrics->n_decisions; i++) {
+                const struct nb_decision_count *count = &metrics->decisions[i];
+
+                nb_buffer_printf(
+                        text,
+                        PREFIX "decisions_total{kind=\"%s\",decision=\"%s\",reason=\"%s\"} %llu\n",
+                        kind_names[count->kind], decision_names[count->decision], count->reason,
+                        count->n);
+        }
 }
 
-static void format_metrics(const struct nb_controller *controller, struct nb_buffer *text) {
-        put_head(text, "actions_total", "counter", "What the controller did, by kind.");
-        for (size_t i = 0; i < _NB_COUNT_N; i++)
-                nb_buffer_printf(text, PREFIX "actions_total{action=\"%s\"} %llu\n", count_names[i],
-                                 (unsigned long long)controller->counts[i]);
-        put_head(text, "last_action_timestamp_seconds", "gauge", "When it last did so.");
-        for (size_t i = 0; i < _NB_COUNT_N; i++)
-                if (controller->count_times[i] > 0)
-                        nb_buffer_printf(
-                                text, PREFIX "last_action_timestamp_seconds{action=\"%s\"} %lld\n",
-                                count_names[i], (long long)controller->count_times[i]);
-        put_head(text, "watch_restarts_total", "counter", "Failures of watches.");
+static void put_durations(struct nb_buffer *text, const struct nb_metrics *metrics) {
+        static const char name[] = PREFIX "decision_duration_seconds";
+
+        put_head(text, "decision_duration_seconds", "histogram",
+                 "Time from the creation of a request to its approval or denial.");
+        for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++) {
+                const struct nb_duration_count *count = &metrics->durations[i];
+                const char *kind = kind_names[i];
+
+                for (size_t k = 0; k < N_ELEMENTS(bucket_ends); k++)
+                        nb_buffer_printf(text, "%s_bucket{kind=\"%s\",le=\"%u\"} %llu\n", name,
+                                         kind, bucket_ends[k], count->buckets[k]);
+                nb_buffer_printf(text, "%s_bucket{kind=\"%s\",le=\"+Inf\"} %llu\n", name, kind,
+                                 count->n);
+                nb_buffer_printf(text, "%s_sum{kind=\"%s\"} %llu\n", name, kind, count->sum);
+                nb_buffer_printf(text, "%s_count{kind=\"%s\"} %llu\n", name, kind, count->n);
+        }
+}
+
+static void put_pending(struct nb_buffer *text, const struct pending *pending) {
+        put_head(text, "pending_requests", "gauge", "Requests that are not decided.");
+        for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++)
+                nb_buffer_printf(text, PREFIX "pending_requests{kind=\"%s\"} %zu\n", kind_names[i],
+                                 pending->n[i]);
+        put_head(text, "oldest_pending_request_timestamp_seconds", "gauge",
+                 "When the oldest of them was created; absent without one.");
+        if (pending->oldest > 0)
+                nb_buffer_printf(text, PREFIX "oldest_pending_request_timestamp_seconds %lld\n",
+                                 (long long)pending->oldest);
+}
+
+static void put_connections(struct nb_buffer *text, const struct nb_controller *controller) {
+        const struct nb_admin *admin = &controller->admin;
+
+        put_head(text, "api_requests_total", "counter",
+                 "Requests to the API server by status; 0: no answer.");
+        for (size_t i = 0; i < N_ELEMENTS(admin->n_answers); i++)
+                if (i == 0 || admin->n_answers[i] > 0)
+                        nb_buffer_printf(text, PREFIX "api_requests_total{code=\"%zu\"} %llu\n", i,
+                                         admin->n_answers[i]);
+        put_head(text, "watch_restarts_total", "counter", "Watches that failed.");
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_buffer_printf(text, PREFIX "watch_restarts_total{objects=\"%s\"} %llu\n",
                                  controller->watches[i].kind->what,
                                  (unsigned long long)controller->watches[i].n_restarts);
-        put_gauge(text, "leader", "Whether this controller acts.", controller->is_leading);
-        put_gauge(text, "pending_requests", "Requests that are not decided.",
-                  count_pending(controller));
-        put_gauge(text, "queue_length", "Work that is due or waits for another attempt.",
-                  controller->urgent.n + controller->queue.n);
-        put_gauge(text, "tokens", "Bootstrap tokens in the cluster.", controller->tokens.n);
-        put_gauge(text, "unsigned_tokens", "Tokens for which cluster-info has no room.",
-                  controller->n_unsigned);
-        put_gauge(text, "landlock", "Whether Landlock restricts the processes of connections.",
-                  nb_http_has_landlock());
-        put_gauge(text, "report_timestamp_seconds", "When this file was written.",
-                  (uint64_t)time(NULL));
+        put_head(text, "landlock", "gauge",
+                 "Whether Landlock restricts the processes of connections.");
+        nb_buffer_printf(text, PREFIX "landlock %d\n", nb_http_has_landlock());
 }
 
-static void write_metrics(struct nb_controller *controller) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(FILE_MAX);
-        _cleanup_(nb_closep) int folder = -1;
-        char path[PATH_MAX];
-        const char *name;
-        int r;
+void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer *text) {
+        struct pending pending = count_pending(controller);
 
-        nb_path_split(controller->settings.metrics, path, sizeof(path), &name);
-        format_metrics(controller, &text);
-        r = text.error;
-        if (r >= 0)
-                r = nb_folder_open(path, &folder);
-        if (r >= 0)
-                r = nb_file_write(folder, name, 0644, text.data, text.len);
-        if (r < 0 && !controller->has_metrics_failed) {
-                struct nb_failure f = { 0 };
-
-                (void)nb_failure_set(&f, NB_ADMIN_OUTPUT_UNWRITABLE, r,
-                                     "cannot write the metrics to '%s': %m",
-                                     controller->settings.metrics);
-                nb_log_failure(LOG_WARNING, &f);
-        }
-        controller->has_metrics_failed = r < 0;
+        put_head(text, "build_info", "gauge", "The version of node-bootstrap-admin.");
+        nb_buffer_append_string(text, PREFIX "build_info{version=\"" NB_VERSION "\"} 1\n");
+        put_head(text, "leader", "gauge", "Whether this controller acts.");
+        nb_buffer_printf(text, PREFIX "leader %d\n", controller->is_leading);
+        put_decisions(text, &controller->metrics);
+        put_durations(text, &controller->metrics);
+        put_head(text, "approved_by_others_total", "counter",
+                 "Requests by tokens for one node that something else approved.");
+        nb_buffer_printf(text, PREFIX "approved_by_others_total %llu\n",
+                         controller->metrics.n_approved_by_others);
+        put_pending(text, &pending);
+        put_connections(text, controller);
 }
+
+/* --- Reports --- */
 
 /* What prevents the controller from acting; NULL if nothing does. */
 static const struct nb_failure *find_failure(const struct nb_controller *controller) {
@@ -105,6 +214,7 @@ static const struct nb_failure *find_failure(const struct nb_controller *control
 
 static void report_status(const struct nb_controller *controller) {
         const struct nb_failure *f = find_failure(controller);
+        struct pending pending = count_pending(controller);
 
         if (f) {
                 nb_log_status("Trying again: %s", f->detail);
@@ -114,17 +224,34 @@ static void report_status(const struct nb_controller *controller) {
                       controller->is_leading      ? "Leader"
                       : controller->lease.is_held ? "Starting"
                                                   : "Standby",
-                      count_pending(controller), controller->tokens.n,
-                      (unsigned long long)controller->counts[NB_COUNT_APPROVED],
+                      pending.n[NB_NODE_REQUEST_CLIENT] + pending.n[NB_NODE_REQUEST_SERVING],
+                      controller->tokens.n, controller->metrics.n_approved,
                       controller->last[0] ? "; last: " : "", controller->last);
 }
 
+static void serve(const struct nb_controller *controller) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_METRICS_MAX);
+        const char *unready = NULL;
+
+        for (size_t i = 0; i < controller->n_watches && !unready; i++) {
+                const struct nb_watch *watch = &controller->watches[i];
+
+                if (!watch->is_listed || watch->failure.code != NB_NONE)
+                        unready = watch->kind->what;
+        }
+        nb_metrics_format(controller, &text);
+        nb_monitor_publish(controller->monitor, &text, unready);
+}
+
 void nb_metrics_report(struct nb_controller *controller, uint64_t now_ms) {
-        if (!controller->is_changed || now_ms < controller->report_ms)
+        bool is_changed = controller->is_changed;
+
+        if (now_ms < controller->report_ms || (!is_changed && !controller->monitor))
                 return;
         controller->is_changed = false;
         controller->report_ms = now_ms + NB_REPORT_INTERVAL_MS;
-        report_status(controller);
-        if (controller->settings.metrics)
-                write_metrics(controller);
+        if (is_changed)
+                report_status(controller);
+        if (controller->monitor)
+                serve(controller);
 }

@@ -1,13 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the controller tells about itself: STATUS= of its unit, and a file for the textfile
- * collector of node_exporter (--metrics). */
+/* What the controller tells about itself: STATUS= of its unit, and the metrics that --listen serves
+ * (monitor.h), by the conventions of Prometheus. Counters begin with 0 when the program starts. */
+
+#include <stdint.h>
 
 #include "admin/controller/controller.h"
+#include "base/buffer.h"
 
 #define NB_REPORT_INTERVAL_MS 5000 /* at most one report in this time */
+#define NB_METRICS_MAX ((size_t)64 * 1024)
 
-/* Reports if something has changed and a report is due. A file that cannot be written is logged
- * once. */
+/* Adds the reasons of client certificates with 0. A series that begins with 1 has no increase, and
+ * an alert on the first stolen token would not fire. */
+void nb_metrics_init(struct nb_controller *controller);
+
+/* Counts a decision. A request that is left pending is counted again only with another reason.
+ * `reason` is a constant: CamelCase, of a limited set. */
+void nb_metrics_decide(struct nb_controller *controller, struct nb_request_record *record,
+                       enum nb_decision decision, const char *reason);
+
+/* Appends the text that is served; errors as of the buffer. */
+void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer *text);
+
+/* Reports if something has changed and a report is due; what --listen serves, also without a
+ * change, since that shows that the loop runs. */
 void nb_metrics_report(struct nb_controller *controller, uint64_t now_ms);

@@ -1,64 +1,149 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "admin/controller/queue.h"
 #include "system/clock.h"
 
+#define LAST (UINT64_C(1) << 63)
+
+struct nb_flow {
+        struct nb_record record;
+        uint64_t round; /* of its last work */
+        size_t n_works;
+        char name[];
+};
+
+/* --- Heaps --- */
+
 static bool is_before(const struct nb_work *a, const struct nb_work *b) {
-        return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : a->order < b->order;
+        return a->key != b->key ? a->key < b->key : a->order < b->order;
 }
 
-static void place_work(struct nb_queue *queue, size_t place, struct nb_work *work) {
-        queue->works[place - 1] = work;
+static void place_work(struct nb_heap *heap, size_t place, struct nb_work *work) {
+        heap->works[place - 1] = work;
         work->place = place;
 }
 
 /* Moves work towards the top until its parent is before it. */
-static void sift_up(struct nb_queue *queue, struct nb_work *work) {
+static void sift_up(struct nb_heap *heap, struct nb_work *work) {
         size_t place = work->place;
 
-        while (place > 1 && is_before(work, queue->works[place / 2 - 1])) {
-                place_work(queue, place, queue->works[place / 2 - 1]);
+        while (place > 1 && is_before(work, heap->works[place / 2 - 1])) {
+                place_work(heap, place, heap->works[place / 2 - 1]);
                 place /= 2;
         }
-        place_work(queue, place, work);
+        place_work(heap, place, work);
 }
 
 /* Moves work towards the bottom until it is before its children. */
-static void sift_down(struct nb_queue *queue, struct nb_work *work) {
+static void sift_down(struct nb_heap *heap, struct nb_work *work) {
         size_t place = work->place;
 
-        while (2 * place <= queue->n) {
+        while (2 * place <= heap->n) {
                 size_t child = 2 * place;
 
-                if (child < queue->n && is_before(queue->works[child], queue->works[child - 1]))
+                if (child < heap->n && is_before(heap->works[child], heap->works[child - 1]))
                         child++;
-                if (!is_before(queue->works[child - 1], work))
+                if (!is_before(heap->works[child - 1], work))
                         break;
-                place_work(queue, place, queue->works[child - 1]);
+                place_work(heap, place, heap->works[child - 1]);
                 place = child;
         }
-        place_work(queue, place, work);
+        place_work(heap, place, work);
 }
 
-int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) {
-        nb_queue_remove(work);
-        if (queue->n == queue->allocated) {
-                size_t n = queue->allocated > 0 ? 2 * queue->allocated : 64;
-                struct nb_work **grown = reallocarray(queue->works, n, sizeof(void *));
+static int push(struct nb_heap *heap, struct nb_work *work, uint64_t key, uint64_t order) {
+        if (heap->n == heap->allocated) {
+                size_t n = heap->allocated > 0 ? 2 * heap->allocated : 64;
+                struct nb_work **grown = reallocarray(heap->works, n, sizeof(void *));
 
                 if (!grown)
                         return -ENOMEM;
-                queue->works = grown;
-                queue->allocated = n;
+                heap->works = grown;
+                heap->allocated = n;
         }
-        work->queue = queue;
-        work->due_ms = due_ms;
-        work->order = queue->order++;
-        place_work(queue, ++queue->n, work);
-        sift_up(queue, work);
+        work->heap = heap;
+        work->key = key;
+        work->order = order;
+        place_work(heap, ++heap->n, work);
+        sift_up(heap, work);
         return 0;
+}
+
+void nb_queue_remove(struct nb_work *work) {
+        struct nb_heap *heap = work->heap;
+        size_t place = work->place;
+        struct nb_work *last;
+
+        if (!heap)
+                return;
+        work->heap = NULL;
+        work->place = 0;
+        last = heap->works[--heap->n];
+        if (last == work)
+                return;
+        place_work(heap, place, last);
+        sift_up(heap, last);
+        sift_down(heap, last);
+}
+
+/* --- Flows --- */
+
+int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *name) {
+        struct nb_flow *flow = (struct nb_flow *)nb_records_find(&queue->flows, name);
+        size_t size = strlen(name) + 1;
+
+        if (!flow) {
+                flow = calloc(1, sizeof(*flow) + size);
+                if (!flow)
+                        return -ENOMEM;
+                memcpy(flow->name, name, size);
+                flow->record.key = flow->name;
+                if (nb_records_add(&queue->flows, &flow->record) < 0) {
+                        free(flow);
+                        return -ENOMEM;
+                }
+        }
+        flow->n_works++;
+        work->flow = flow;
+        return 0;
+}
+
+void nb_work_done(struct nb_queue *queue, struct nb_work *work) {
+        struct nb_flow *flow = work->flow;
+
+        nb_queue_remove(work);
+        work->flow = NULL;
+        if (!flow || --flow->n_works > 0)
+                return;
+        nb_records_remove(&queue->flows, &flow->record);
+        free(flow);
+}
+
+/* The round in which a work has its turn: its flow has one in each. */
+static uint64_t find_round(const struct nb_queue *queue, const struct nb_work *work) {
+        struct nb_flow *flow = work->flow;
+        uint64_t round = queue->round;
+
+        if (work->is_last)
+                return LAST + work->order;
+        if (!flow)
+                return round;
+        if (flow->round >= round)
+                round = flow->round + 1;
+        return flow->round = round;
+}
+
+/* --- The queue --- */
+
+int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) {
+        if (work->heap == &queue->ready && work->due_ms <= due_ms)
+                return 0;
+        nb_queue_remove(work);
+        work->due_ms = due_ms;
+        return push(&queue->waiting, work, due_ms, queue->order++);
 }
 
 int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t now_ms) {
@@ -67,37 +152,46 @@ int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t no
                                                    NB_WORK_RETRY_CAP_MS, nb_random()));
 }
 
-void nb_queue_remove(struct nb_work *work) {
-        struct nb_queue *queue = work->queue;
-        size_t place = work->place;
-        struct nb_work *last;
+/* Gives all work that is due its turn. Without memory, it waits where it is. */
+static void make_ready(struct nb_queue *queue, uint64_t now_ms) {
+        while (queue->waiting.n > 0 && queue->waiting.works[0]->due_ms <= now_ms) {
+                struct nb_work *work = queue->waiting.works[0];
 
-        if (!queue)
-                return;
-        work->queue = NULL;
-        work->place = 0;
-        last = queue->works[--queue->n];
-        if (last == work)
-                return;
-        place_work(queue, place, last);
-        sift_up(queue, last);
-        sift_down(queue, last);
+                nb_queue_remove(work);
+                work->order = queue->order++;
+                if (push(&queue->ready, work, find_round(queue, work), work->order) < 0) {
+                        (void)push(&queue->waiting, work, work->due_ms, work->order);
+                        return;
+                }
+        }
 }
 
 struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms) {
-        struct nb_work *first = queue->n > 0 ? queue->works[0] : NULL;
+        struct nb_work *first;
 
-        if (!first || first->due_ms > now_ms)
+        make_ready(queue, now_ms);
+        first = queue->ready.n > 0 ? queue->ready.works[0] : NULL;
+        if (!first)
                 return NULL;
         nb_queue_remove(first);
+        if (first->key < LAST)
+                queue->round = first->key;
         return first;
 }
 
 uint64_t nb_queue_due(const struct nb_queue *queue) {
-        return queue->n > 0 ? queue->works[0]->due_ms : NB_TIME_INFINITE;
+        if (queue->ready.n > 0)
+                return queue->ready.works[0]->due_ms;
+        return queue->waiting.n > 0 ? queue->waiting.works[0]->due_ms : NB_TIME_INFINITE;
+}
+
+size_t nb_queue_len(const struct nb_queue *queue) {
+        return queue->waiting.n + queue->ready.n;
 }
 
 void nb_queue_done(struct nb_queue *queue) {
-        free(queue->works);
+        free(queue->waiting.works);
+        free(queue->ready.works);
+        nb_records_done(&queue->flows);
         *queue = (struct nb_queue){ 0 };
 }

@@ -3,40 +3,66 @@
 
 /*
  * The controller's work. Each item has a time at which it is due, so that work that waits or is
- * retried never delays other work. Work that is due at the same time runs in the
- * order in which it was queued.
+ * tried again never delays other work.
+ *
+ * Work that is due is taken in rounds: in each one, every flow has one turn. A flow is what one
+ * party can cause, such as the requests of one kubelet, so a party that submits 100,000 of them
+ * delays others by one turn. Work without a flow has a turn of its own in each round.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "admin/controller/records.h"
 #include "base/failure.h"
 
 #define NB_WORK_RETRY_FIRST_MS 500
 #define NB_WORK_RETRY_CAP_MS 60000
 
+struct nb_flow;
+struct nb_heap;
+
 /* Embedded in the record that the work is about. Zero: not queued. */
 struct nb_work {
-        /* Runs once. 0: done; the record may have been freed, or have queued its work again.
-         * Negative, with or without a failure in `f`: try again later; the record must exist. */
+        /* 0: done; the record may have been freed, or have queued its work again. -EINPROGRESS
+         * without a failure: it waits for an answer (client/exchange.h). Otherwise negative, with
+         * or without a failure in `f`: try again later. The record must exist if it is negative. */
         int (*run)(void *userdata, struct nb_work *work, struct nb_failure *f);
+        /* After a run, if the object has changed meanwhile; NULL for nothing. */
+        void (*on_change)(void *userdata);
         void *userdata;
-        uint64_t due_ms; /* as nb_now_ms() */
-        uint64_t order;
-        struct nb_queue *queue; /* the queue that contains it; NULL: not queued */
-        size_t place;           /* in that queue, from 1 */
-        unsigned attempt;       /* failed runs in a row */
-        bool is_urgent;         /* a machine waits for it */
+        uint64_t due_ms;           /* as nb_now_ms() */
+        uint64_t key, order;       /* its place in the heap */
+        struct nb_heap *heap;      /* that contains it; NULL: not queued */
+        size_t place;              /* in that heap, from 1 */
+        struct nb_flow *flow;      /* NULL: none */
+        struct nb_call_slot *slot; /* while it runs or waits for an answer */
+        unsigned attempt;          /* failed runs in a row */
+        bool is_last;              /* comes after all work that is not */
+        bool is_changed;           /* calls on_change() after this run */
+};
+
+struct nb_heap {
+        struct nb_work **works; /* a binary heap by key and order */
+        size_t n, allocated;
 };
 
 struct nb_queue {
-        struct nb_work **works; /* a binary heap */
-        size_t n, allocated;
-        uint64_t order;
+        struct nb_heap waiting; /* by the time at which the work is due */
+        struct nb_heap ready;   /* by the round */
+        struct nb_records flows;
+        uint64_t round, order;
 };
 
-/* Queues work, or moves it to another time or from another queue. 0, -ENOMEM: it is in no queue. */
+/* Puts the work into the flow of this name. 0, -ENOMEM. nb_work_done() takes it out again. */
+int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *flow);
+
+/* Removes the work from the queue and its flow. */
+void nb_work_done(struct nb_queue *queue, struct nb_work *work);
+
+/* Queues work, or moves it to another time. Work that is due, and has its turn already, keeps it.
+ * 0, -ENOMEM: it is not queued. */
 int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms);
 
 /* Queues work for the next attempt, later after each one (nb_backoff_ms()). 0, -ENOMEM. */
@@ -45,10 +71,13 @@ int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t no
 /* Does nothing if the work is not queued. */
 void nb_queue_remove(struct nb_work *work);
 
-/* Removes and returns the first work that is due; NULL if there is none. */
+/* Removes and returns the work whose turn it is; NULL if none is due. */
 struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms);
 
 /* When the first work is due; NB_TIME_INFINITE if there is none. */
 uint64_t nb_queue_due(const struct nb_queue *queue);
+
+/* How much work is queued. */
+size_t nb_queue_len(const struct nb_queue *queue);
 
 void nb_queue_done(struct nb_queue *queue);

@@ -27,13 +27,14 @@ struct signer {
         struct nb_records signatures;
         struct nb_work work;
         char *content; /* data.kubeconfig, over which the MACs are computed; NULL: not read yet */
+        bool is_complete;  /* all signatures are computed over this content */
         bool has_changed;  /* a token or the content, since the last change of cluster-info */
         unsigned n_undone; /* changes in a row that another party has undone */
         bool is_missing_reported;
 };
 
 static void queue_signing(struct signer *signer) {
-        if (signer->work.place > 0)
+        if (signer->work.heap)
                 return;
         nb_controller_queue(
                 signer->controller, &signer->work,
@@ -150,22 +151,23 @@ static int visit_secret(void *userdata, struct nb_json *item) {
 static int adopt_content(struct signer *signer, const char *content, struct nb_failure *f) {
         int r;
 
-        if (signer->content && strcmp(signer->content, content) == 0)
+        if (signer->is_complete && strcmp(signer->content, content) == 0)
                 return 0;
-        free(signer->content);
-        signer->content = strdup(content);
-        if (!signer->content)
-                return nb_failure_set_memory(f);
-        for (size_t i = 0; i < signer->signatures.n; i++)
-                ((struct nb_signature *)signer->signatures.records[i])->has_mac = false;
+        if (!signer->content || strcmp(signer->content, content) != 0) {
+                signer->is_complete = false;
+                free(signer->content);
+                signer->content = strdup(content);
+                if (!signer->content)
+                        return nb_failure_set_memory(f);
+                for (size_t i = 0; i < signer->signatures.n; i++)
+                        ((struct nb_signature *)signer->signatures.records[i])->has_mac = false;
+        }
         r = nb_admin_list(&signer->controller->admin, "listing the tokens",
                           NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret, signer,
                           NULL, f);
-        if (r < 0) {
-                free(signer->content);
-                signer->content = NULL;
+        if (r < 0)
                 return r;
-        }
+        signer->is_complete = true;
         signer->has_changed = true;
         signer->n_undone = 0;
         return 0;
@@ -195,6 +197,16 @@ static void report_left_out(struct nb_controller *controller, size_t n_left_out)
         controller->n_unsigned = n_left_out;
 }
 
+static void count_undone(struct signer *signer) {
+        if (signer->has_changed)
+                return;
+        signer->n_undone++;
+        if (signer->n_undone == UNDONE_REPORTED)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "somebody else changes the signatures of cluster-info again and again; "
+                       "compare the clocks of this machine and of kube-controller-manager");
+}
+
 static int write_signatures(struct signer *signer, const struct nb_buffer *body, ssize_t n_changes,
                             bool is_complete, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
@@ -212,24 +224,14 @@ static int write_signatures(struct signer *signer, const struct nb_buffer *body,
                 queue_signing(signer);
                 return 0;
         }
+        count_undone(signer);
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", n_changes);
-        nb_controller_count(signer->controller, NB_COUNT_SIGNED, "changed %zd signatures",
-                            n_changes);
+        nb_controller_note(signer->controller, "changed %zd signatures", n_changes);
         if (is_complete)
                 signer->has_changed = false;
         else
                 nb_controller_queue(signer->controller, &signer->work, nb_now_ms());
         return 0;
-}
-
-static void count_undone(struct signer *signer) {
-        if (signer->has_changed)
-                return;
-        signer->n_undone++;
-        if (signer->n_undone == UNDONE_REPORTED)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "somebody else changes the signatures of cluster-info again and again; "
-                       "compare the clocks of this machine and of kube-controller-manager");
 }
 
 static int sign(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
@@ -262,11 +264,14 @@ static int sign(void *userdata, struct nb_work *work _unused_, struct nb_failure
                 signer->has_changed = false;
                 return 0;
         }
-        count_undone(signer);
         return write_signatures(signer, &body, n, is_complete, f);
 }
 
 /* --- The part --- */
+
+static void sign_again(void *userdata) {
+        queue_signing(userdata);
+}
 
 static void on_cluster_info(struct nb_controller *controller, struct nb_json *object _unused_) {
         queue_signing(controller->signer);
@@ -279,7 +284,7 @@ static int begin_signer(struct nb_controller *controller, struct nb_failure *f) 
                 return nb_failure_set_memory(f);
         signer->controller = controller;
         signer->has_changed = true;
-        signer->work = (struct nb_work){ .run = sign, .userdata = signer };
+        signer->work = (struct nb_work){ .run = sign, .on_change = sign_again, .userdata = signer };
         controller->signer = signer;
         return 0;
 }
@@ -294,7 +299,7 @@ static void end_signer(struct nb_controller *controller) {
 
         if (!signer)
                 return;
-        nb_queue_remove(&signer->work);
+        nb_controller_drop_work(controller, &signer->work);
         for (size_t i = 0; i < signer->signatures.n; i++)
                 free(signer->signatures.records[i]);
         nb_records_done(&signer->signatures);

@@ -46,9 +46,7 @@ static void set_flaw_quoted(struct nb_node_request *request, const char *what, c
 
 /* --- What the API server says --- */
 
-/* Any holder of a token may choose the name. A name of another form cannot be used in
- * the path of an API call, and kubelet never chooses one. */
-static bool is_usable_name(const char *name) {
+bool nb_csr_name_is_usable(const char *name) {
         size_t len = strlen(name);
 
         return len > 0 && len <= NB_CSR_NAME_MAX && name[0] != '.' &&
@@ -235,11 +233,13 @@ static void read_request(struct nb_json *json, struct nb_node_request *request) 
         request->pem = TAKE(pem.data);
 }
 
-static time_t read_approved(struct nb_json *json) {
-        const char *text = nb_json_string(json, "status.conditions[type=Approved].lastUpdateTime");
-        time_t approved = 0;
+static void read_approval(struct nb_json *json, struct nb_node_request *request) {
+        const char *time = nb_json_string(json, "status.conditions[type=Approved].lastUpdateTime");
+        const char *reason = nb_json_string(json, "status.conditions[type=Approved].reason");
 
-        return text && nb_rfc3339_parse(text, &approved) >= 0 ? approved : 0;
+        if (time && nb_rfc3339_parse(time, &request->approved) < 0)
+                request->approved = 0;
+        request->is_approved_by_controller = reason && !strcmp(reason, NB_APPROVED_REASON);
 }
 
 void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_request) {
@@ -254,7 +254,7 @@ void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_requ
                      sizeof(request->resource_version));
         request->state = read_state(json);
         request->has_certificate = certificate && certificate[0];
-        if (!name || !is_usable_name(name)) {
+        if (!name || !nb_csr_name_is_usable(name)) {
                 nb_json_line(json, "metadata.name", request->name, sizeof(request->name));
                 return;
         }
@@ -264,7 +264,7 @@ void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_requ
                 return;
         if (created && nb_rfc3339_parse(created, &request->created) < 0)
                 nb_json_refuse(json, "metadata.creationTimestamp", "a time", created);
-        request->approved = read_approved(json);
+        read_approval(json, request);
         read_requestor(json, request);
         read_usages(json, request);
         read_request(json, request);

@@ -19,6 +19,8 @@
 
 #define NB_SIGNER_CLIENT "kubernetes.io/kube-apiserver-client-kubelet"
 #define NB_SIGNER_SERVING "kubernetes.io/kubelet-serving"
+#define NB_APPROVED_REASON \
+        "NodeBootstrapApproved" /* in the condition of what the controller approves */
 #define NB_BOOTSTRAP_USER_PREFIX "system:bootstrap:"
 
 enum nb_node_request_kind {
@@ -37,6 +39,7 @@ struct nb_node_request {
         char resource_version[64];
         time_t created;
         time_t approved; /* 0: not approved, or at an unknown time */
+        bool is_approved_by_controller;
         enum nb_csr_state state;
         bool has_certificate;
         char username[256];                 /* who submitted it */
@@ -64,5 +67,9 @@ struct nb_node_request {
  * requestor is the node itself.
  */
 void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_request);
+
+/* Any holder of a token may choose the name of a request. A name of another form cannot be used in
+ * the path of an API call, and kubelet never chooses one. */
+bool nb_csr_name_is_usable(const char *name);
 
 void nb_node_request_done(struct nb_node_request *request);

@@ -108,12 +108,16 @@ static bool is_node_ready(const struct nb_client_case *facts) {
 }
 
 static bool is_token_used(const struct nb_client_case *facts) {
-        return facts->is_claimed_by_other;
+        return facts->claim == NB_CLAIM_OTHER;
+}
+
+static bool is_claim_foreign(const struct nb_client_case *facts) {
+        return facts->claim == NB_CLAIM_FOREIGN;
 }
 
 /* Parts of a text that stand for a value of the case. */
 static const char token[] = "", node[] = "", flaw[] = "", token_node[] = "", policy_flaw[] = "",
-                  record_flaw[] = "";
+                  record_flaw[] = "", claimed_by[] = "";
 
 #define TEXT_PARTS 6
 
@@ -125,7 +129,7 @@ static const struct row {
 } rows[_NB_REASON_N] = {
         [NB_REASON_NONE] = { NULL,
                              NB_VERDICT_APPROVE,
-                             "NodeBootstrapApproved",
+                             NB_APPROVED_REASON,
                              { "The bootstrap token ", token, " may join as node ", node } },
         [NB_REASON_NOT_A_TOKEN] = { is_not_of_a_token,
                                     NB_VERDICT_IGNORE,
@@ -214,7 +218,14 @@ static const struct row {
                                    NB_VERDICT_REFUSE,
                                    "TokenUsed",
                                    { "The bootstrap token ", token,
-                                     " was used by another request before; it is for one use" } },
+                                     " was used by another request before (", claimed_by,
+                                     "); it is for one use" } },
+        [NB_REASON_TOKEN_CLAIM_FOREIGN] = { is_claim_foreign,
+                                            NB_VERDICT_WAIT,
+                                            "TokenClaimForeign",
+                                            { "The Lease node-bootstrap-token-", token,
+                                              " in kube-system was not made for this bootstrap "
+                                              "token" } },
 };
 
 /* --- Judgement --- */
@@ -245,6 +256,7 @@ const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_cas
                 { token_node, facts->token ? facts->token->node : "" },
                 { policy_flaw, facts->policy_flaw },
                 { record_flaw, facts->record_flaw },
+                { claimed_by, facts->claimed_by },
         };
         const char *const *text = rows[reason].text;
         size_t n = 0;

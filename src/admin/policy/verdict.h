@@ -46,8 +46,15 @@ enum nb_reason {
         NB_REASON_PROOF_MISSING,
         NB_REASON_PROOF_INVALID,
         NB_REASON_NODE_READY,
-        NB_REASON_TOKEN_USED, /* another request has claimed the token */
+        NB_REASON_TOKEN_USED,          /* another key has claimed the token */
+        NB_REASON_TOKEN_CLAIM_FOREIGN, /* something else has the name of the claim */
         _NB_REASON_N,
+};
+
+enum nb_claim_state {
+        NB_CLAIM_OWN,     /* by the key of the request, or there is none yet */
+        NB_CLAIM_OTHER,   /* by another key */
+        NB_CLAIM_FOREIGN, /* of an earlier token with this ID, or not made by this program */
 };
 
 struct nb_client_case {
@@ -59,7 +66,8 @@ struct nb_client_case {
         bool is_proof_required;                 /* by the policy, of every request */
         const char *policy_flaw;                /* why the policy cannot be used; NULL if it can */
         bool is_node_ready;                     /* a Node of this name is Ready */
-        bool is_claimed_by_other;               /* another request has claimed the token */
+        enum nb_claim_state claim;              /* of a bound token */
+        const char *claimed_by;                 /* the request that the claim names; "": none */
         bool is_asked; /* by an administrator, who also decides on requests of unbound tokens */
 };
 

@@ -2,6 +2,7 @@
 """node-bootstrap-admin beside a control plane: its commands, and its controller as a plain process."""
 
 import contextlib
+import http.client
 import itertools
 import os
 import socket
@@ -111,6 +112,15 @@ def read_notifications(notifications, is_ready):
         while text := notifications.recv(65536):
             if b"READY=1" in text.split(b"\n"):
                 is_ready.set()
+
+
+def served(path, port):
+    """(status, text) of what a controller serves with --listen."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def service_account(cluster, server=None):

@@ -75,7 +75,58 @@ static void tries_again_later_each_time_up_to_a_limit(_unused_ void **state) {
                 assert_true(work.due_ms <= 1000 + NB_WORK_RETRY_CAP_MS);
         }
         assert_true(work.due_ms >= 1000 + NB_WORK_RETRY_CAP_MS / 2);
-        assert_int_equal(queue.n, 1);
+        assert_int_equal(nb_queue_len(&queue), 1);
+        nb_queue_done(&queue);
+}
+
+static void put_in_flow(struct nb_queue *queue, struct nb_work *work, const char *flow,
+                        uint64_t due_ms) {
+        assert_int_equal(nb_work_set_flow(queue, work, flow), 0);
+        assert_int_equal(nb_queue_put(queue, work, due_ms), 0);
+}
+
+static void a_flood_takes_turns_with_others(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work flood[N_WORKS] = { 0 }, other[2] = { 0 }, alone = { 0 },
+                       last = { .is_last = true };
+
+        for (size_t i = 0; i < N_WORKS; i++)
+                put_in_flow(&queue, &flood[i], "flood", 0);
+        put_in_flow(&queue, &last, "last", 0);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &flood[0]);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &flood[1]);
+        put_in_flow(&queue, &other[0], "other", 1);
+        put_in_flow(&queue, &other[1], "other", 1);
+        assert_int_equal(nb_queue_put(&queue, &alone, 1), 0);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &other[0]);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &alone);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &flood[2]);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &other[1]);
+        for (size_t i = 3; i < N_WORKS; i++)
+                assert_ptr_equal(nb_queue_take(&queue, 1), &flood[i]);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &last);
+        for (size_t i = 0; i < N_WORKS; i++)
+                nb_work_done(&queue, &flood[i]);
+        nb_work_done(&queue, &other[0]);
+        nb_work_done(&queue, &other[1]);
+        nb_work_done(&queue, &last);
+        assert_int_equal(queue.flows.n, 0);
+        nb_queue_done(&queue);
+}
+
+static void work_keeps_its_turn(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work works[3] = { 0 };
+
+        for (size_t i = 0; i < 3; i++)
+                put_in_flow(&queue, &works[i], i < 2 ? "a" : "b", 0);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &works[0]);
+        assert_int_equal(nb_queue_put(&queue, &works[1], 1), 0);
+        assert_int_equal(nb_queue_put(&queue, &works[2], 1), 0);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &works[2]);
+        assert_ptr_equal(nb_queue_take(&queue, 1), &works[1]);
+        for (size_t i = 0; i < 3; i++)
+                nb_work_done(&queue, &works[i]);
         nb_queue_done(&queue);
 }
 
@@ -84,6 +135,8 @@ int main(void) {
                 cmocka_unit_test(returns_work_in_order_of_time_then_of_queueing),
                 cmocka_unit_test(does_not_return_work_before_its_time),
                 cmocka_unit_test(moves_and_removes_work),
+                cmocka_unit_test(a_flood_takes_turns_with_others),
+                cmocka_unit_test(work_keeps_its_turn),
                 cmocka_unit_test(tries_again_later_each_time_up_to_a_limit),
         };
 

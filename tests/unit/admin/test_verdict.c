@@ -29,7 +29,9 @@ static const struct row {
         const char *request_group, *token_group; /* NULL: BOUND */
         bool has_record, is_proof_required, is_asked;
         enum nb_attestation_verdict proof;
-        bool is_node_ready, is_claimed_by_other;
+        bool is_node_ready;
+        enum nb_claim_state claim;
+        const char *claimed_by;
 } rows[] = {
         { "a token for this node", NB_REASON_NONE, NB_VERDICT_APPROVE,
           "abcdef may join as node n1" },
@@ -133,7 +135,10 @@ static const struct row {
         { "a Node of this name is Ready", NB_REASON_NODE_READY, NB_VERDICT_WAIT, "Node n1 exists",
           .is_node_ready = true },
         { "the token was used by another request", NB_REASON_TOKEN_USED, NB_VERDICT_REFUSE,
-          "was used by another request", .is_claimed_by_other = true },
+          "was used by another request before (csr-1)", .claim = NB_CLAIM_OTHER,
+          .claimed_by = "csr-1" },
+        { "a token whose claim is foreign", NB_REASON_TOKEN_CLAIM_FOREIGN, NB_VERDICT_WAIT,
+          "node-bootstrap-token-abcdef", .claim = NB_CLAIM_FOREIGN },
 };
 
 static const char *or_default(const char *value, const char *by_default) {
@@ -175,7 +180,8 @@ static struct nb_client_case make_case(const struct row *row) {
                 .is_proof_required = row->is_proof_required,
                 .proof = row->proof,
                 .is_node_ready = row->is_node_ready,
-                .is_claimed_by_other = row->is_claimed_by_other,
+                .claim = row->claim,
+                .claimed_by = or_default(row->claimed_by, ""),
                 .is_asked = row->is_asked,
         };
 }

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The calls of work that must not wait for an answer, since other work, the Lease and the watches
+ * go on meanwhile: a webhook may delay each call for as long as kube-apiserver lets it.
+ *
+ * While an exchange is set in struct nb_admin, nb_admin_perform() and nb_admin_list() start a call
+ * and return -EINPROGRESS, without a failure. The work returns this up to the loop, which runs the
+ * same function again, from its beginning, when the answer is there. The calls that were made
+ * before return their answers again, in the same order. So the function reads as if it waited, but
+ * holds nothing over a call: what it refers to may change or be freed between two calls.
+ *
+ * Calls that it does not make again, since a record has changed, are passed over, and new ones are
+ * made. What the function counts or logs must come after its last call.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "net/http.h"
+
+#define NB_EXCHANGE_CALLS_MAX 24
+#define NB_ADMIN_PATH_MAX 768
+#define NB_RESOURCE_VERSION_SIZE 64
+
+struct nb_exchange_call;
+struct nb_exchange_list;
+
+/* Zero: no call was made. */
+struct nb_exchange {
+        struct nb_exchange_call *calls[NB_EXCHANGE_CALLS_MAX]; /* with their answers */
+        unsigned n, at;                    /* answers; how many of them were returned in this run */
+        struct nb_exchange_call *begun;    /* the call that is under way, or was answered last */
+        struct nb_http_transfer *transfer; /* of that call; NULL: it is answered */
+        struct nb_exchange_list *list;     /* the list that this call is a page of */
+};
+
+/* Before the work runs again. */
+void nb_exchange_rewind(struct nb_exchange *exchange);
+
+/* Whether the work has run before, and waited for an answer. */
+bool nb_exchange_has_calls(const struct nb_exchange *exchange);
+
+/* Whether the work waits for an answer. */
+bool nb_exchange_is_waiting(const struct nb_exchange *exchange);
+
+/* For a transfer that nb_http_wait() returned as done. False if it is not of this exchange. */
+bool nb_exchange_take_done(struct nb_exchange *exchange, const struct nb_http_transfer *done);
+
+/* Ends the transfer, since its connection is about to be closed. The next run starts it again. */
+void nb_exchange_interrupt(struct nb_exchange *exchange);
+
+/* Ends the call that is under way, and forgets all answers. */
+void nb_exchange_done(struct nb_exchange *exchange);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Runs the work of the parts. Each piece of work has a slot while it waits for answers, so a call
+ * that takes long holds up nothing else. */
+
+#include <errno.h>
+#include <time.h>
+
+#include "admin/controller/controller.h"
+#include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
+
+#define RESUME_MS 1000
+#define WORKING_MS 20 /* before the next events */
+
+void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
+        controller->is_changed = true;
+        if (work->slot && controller->admin.exchange != &work->slot->exchange)
+                work->is_changed = true;
+        else if (nb_queue_put(&controller->queue, work, due_ms) < 0)
+                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
+}
+
+void nb_controller_drop_work(struct nb_controller *controller, struct nb_work *work) {
+        struct nb_call_slot *slot = work->slot;
+
+        nb_work_done(&controller->queue, work);
+        work->slot = NULL;
+        if (!slot)
+                return;
+        slot->work = NULL;
+        if (controller->admin.exchange != &slot->exchange)
+                nb_exchange_done(&slot->exchange);
+}
+
+/* While the API server does not answer, other work would fail as well. */
+static bool is_outage(const struct nb_failure *f) {
+        return f->code == NB_ADMIN_UNREACHABLE || f->code == NB_ADMIN_UNTRUSTED ||
+               f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
+}
+
+/* The first failure of work is logged, its repetitions are not. */
+static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
+                              const struct nb_failure *f) {
+        uint64_t now = nb_now_ms();
+
+        if (f->code != NB_NONE && work->attempt == 0)
+                nb_log_failure(LOG_WARNING, f);
+        if (is_outage(f))
+                controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
+        if (nb_queue_put_again(&controller->queue, work, now) < 0)
+                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
+        return f->code == NB_ADMIN_UNAUTHORIZED ? nb_controller_renew_credential(controller) : 0;
+}
+
+static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot) {
+        struct nb_work *work = slot->work;
+        struct nb_failure f = { 0 };
+        int r;
+
+        controller->is_changed = true;
+        controller->admin.exchange = &slot->exchange;
+        nb_exchange_rewind(&slot->exchange);
+        r = work->run(work->userdata, work, &f);
+        controller->admin.exchange = NULL;
+        if (r == -EINPROGRESS && f.code == NB_NONE)
+                return 0;
+        nb_exchange_done(&slot->exchange);
+        if (!TAKE(slot->work)) /* it was dropped */
+                return 0;
+        work->slot = NULL;
+        if (r == -ECANCELED && f.code == NB_NONE)
+                return r;
+        r = r < 0 ? handle_failed_work(controller, work, &f) : 0;
+        if (work->is_changed) {
+                work->is_changed = false;
+                if (work->on_change)
+                        work->on_change(work->userdata);
+        }
+        return r;
+}
+
+static struct nb_call_slot *find_free_slot(struct nb_controller *controller) {
+        for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++)
+                if (!controller->slots[i].work)
+                        return &controller->slots[i];
+        return NULL;
+}
+
+static int run_answered(struct nb_controller *controller) {
+        int r = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(controller->slots) && r >= 0; i++) {
+                struct nb_call_slot *slot = &controller->slots[i];
+
+                if (slot->work && !nb_exchange_is_waiting(&slot->exchange))
+                        r = run_slot(controller, slot);
+        }
+        return r;
+}
+
+int nb_controller_run_work(struct nb_controller *controller) {
+        const uint64_t end_ms = nb_now_ms() + WORKING_MS;
+        int r = run_answered(controller);
+
+        while (r >= 0 && controller->is_leading && nb_now_ms() >= controller->resume_ms &&
+               nb_now_ms() < end_ms) {
+                struct nb_call_slot *slot = find_free_slot(controller);
+                struct nb_work *work = slot ? nb_queue_take(&controller->queue, nb_now_ms()) : NULL;
+
+                if (!work)
+                        break;
+                slot->work = work;
+                work->slot = slot;
+                r = run_slot(controller, slot);
+        }
+        return r;
+}
+
+uint64_t nb_controller_work_due(const struct nb_controller *controller) {
+        uint64_t due_ms = nb_queue_due(&controller->queue);
+        bool is_full = true;
+
+        for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++) {
+                const struct nb_call_slot *slot = &controller->slots[i];
+
+                if (slot->work && !nb_exchange_is_waiting(&slot->exchange))
+                        return 0;
+                is_full &= slot->work != NULL;
+        }
+        if (is_full || !controller->is_leading)
+                return NB_TIME_INFINITE;
+        return due_ms > controller->resume_ms ? due_ms : controller->resume_ms;
+}
+
+bool nb_controller_take_answer(struct nb_controller *controller,
+                               const struct nb_http_transfer *done) {
+        for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++)
+                if (nb_exchange_take_done(&controller->slots[i].exchange, done))
+                        return true;
+        return false;
+}

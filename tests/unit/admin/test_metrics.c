@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "admin/controller/metrics.h"
+#include "base/macro.h"
+
+static void assert_line(const struct nb_controller *controller, const char *line) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_METRICS_MAX);
+        char whole[160];
+
+        (void)snprintf(whole, sizeof(whole), "\nnode_bootstrap_controller_%s\n", line);
+        nb_metrics_format(controller, &text);
+        assert_int_equal(text.error, 0);
+        if (!strstr(text.data, whole))
+                fail_msg("%s:%s", whole, text.data);
+}
+
+static void counts_decisions(_unused_ void **state) {
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        struct nb_request_record *record;
+        static const char reason[] = "TokenUsed";
+
+        assert_non_null(controller);
+        nb_metrics_init(controller);
+        record = nb_controller_add_request(controller, "csr", "n1");
+        assert_non_null(record);
+        record->kind = NB_NODE_REQUEST_CLIENT;
+        record->state = NB_CSR_STATE_PENDING;
+        record->created = time(NULL) - 45;
+        assert_line(controller, "pending_requests{kind=\"client\"} 1");
+
+        nb_metrics_decide(controller, record, NB_DECISION_PENDING, reason);
+        nb_metrics_decide(controller, record, NB_DECISION_PENDING, reason);
+        assert_line(controller,
+                    "decisions_total{kind=\"client\",decision=\"pending\",reason=\"TokenUsed\"} 1");
+        assert_line(controller, "decision_duration_seconds_count{kind=\"client\"} 0");
+        assert_string_equal(controller->last, "left csr pending");
+
+        nb_metrics_decide(controller, record, NB_DECISION_APPROVED, NB_APPROVED_REASON);
+        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"30\"} 0");
+        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"60\"} 1");
+        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"+Inf\"} 1");
+        assert_string_equal(controller->last, "approved n1");
+        nb_controller_drop_records(controller);
+        free(controller);
+}
+
+/* Nothing that a request contains is a label, and the number of reasons has a limit. */
+static void stays_within_its_limits(_unused_ void **state) {
+        static char reasons[NB_METRICS_DECISIONS_MAX * 2][8];
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        struct nb_request_record record = { .kind = NB_NODE_REQUEST_SERVING, .name = reasons[0] };
+
+        assert_non_null(controller);
+        for (size_t i = 0; i < N_ELEMENTS(reasons); i++) {
+                (void)snprintf(reasons[i], sizeof(reasons[i]), "R%zu", i);
+                nb_metrics_decide(controller, &record, NB_DECISION_PENDING, reasons[i]);
+        }
+        for (size_t i = 0; i < N_ELEMENTS(controller->admin.n_answers); i++)
+                controller->admin.n_answers[i] = ULLONG_MAX;
+        assert_line(controller,
+                    "decisions_total{kind=\"serving\",decision=\"pending\",reason=\"R0\"} 1");
+        free(controller);
+}
+
+static void says_whether_the_loop_runs(_unused_ void **state) {
+        static const struct {
+                const char *path, *unready;
+                uint64_t silent_ms;
+                unsigned status;
+                const char *text;
+        } rows[] = {
+                { "/healthz", "CSRs", NB_MONITOR_STUCK_MS - 1, 200, "ok\n" },
+                { "/healthz", NULL, NB_MONITOR_STUCK_MS, 503, "the loop has not run for 120 s\n" },
+                { "/readyz", NULL, NB_MONITOR_STUCK_MS, 200, "ok\n" },
+                { "/readyz", "CSRs", 0, 503, "not watched: CSRs\n" },
+                { "/metric", NULL, 0, 404, "there are /healthz, /readyz and /metrics\n" },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                char text[NB_MONITOR_TEXT_SIZE];
+
+                assert_int_equal(
+                        nb_monitor_judge(rows[i].path, rows[i].silent_ms, rows[i].unready, text),
+                        rows[i].status);
+                assert_string_equal(text, rows[i].text);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(counts_decisions),
+                cmocka_unit_test(stays_within_its_limits),
+                cmocka_unit_test(says_whether_the_loop_runs),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
