@@ -6,7 +6,6 @@
 
 #include "admin/commands/admin_commands.h"
 #include "admin/controller/controller.h"
-#include "base/macro.h"
 #include "system/log.h"
 
 static const char usage[] =
@@ -34,11 +33,7 @@ static const char enroll_usage[] =
         "  LoadCredentialEncrypted=node-bootstrap.attestation-key:"
         "/etc/credstore.encrypted/node-bootstrap.attestation-key\n";
 
-static const struct command {
-        const char *name;
-        const char *usage; /* for its --help */
-        int (*run)(struct nb_options *options, struct nb_failure *f);
-} commands[] = {
+static const struct nb_admin_command commands[] = {
         { "token", "node-bootstrap-admin token generate|create|list|revoke [OPTION...]\n",
           nb_admin_command_token },
         { "cluster-info", "node-bootstrap-admin cluster-info publish|show|verify [OPTION...]\n",
@@ -48,24 +43,8 @@ static const struct command {
         { "enroll", enroll_usage, nb_admin_command_enroll },
         { "controller", "node-bootstrap-admin controller [OPTION...]\n",
           nb_admin_command_controller },
+        { NULL },
 };
-
-static int run_command(struct nb_options *options, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
-        int r = nb_admin_next_command(options, f);
-
-        if (r < 0)
-                return r;
-        if (r == NB_OPTIONS_END)
-                return nb_failure_set(f, NB_USAGE, 0, "a command is required");
-        for (size_t i = 0; i < N_ELEMENTS(commands); i++)
-                if (!strcmp(options->value, commands[i].name)) {
-                        options->usage = commands[i].usage;
-                        return commands[i].run(options, f);
-                }
-        return nb_failure_set(f, NB_USAGE, 0, "unknown command %s",
-                              nb_word_quote(options->value, quoted));
-}
 
 /* The length of the command at the beginning of a usage text: "node-bootstrap-admin token list". */
 static size_t measure_command(const char *usage_text) {
@@ -89,7 +68,8 @@ int main(int argc, char **argv) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)umask(0022);
         nb_log_init("node-bootstrap-admin");
-        r = run_command(&options, &f);
+        r = nb_admin_run_command(&options, commands,
+                                 "token, cluster-info, approve, enroll or controller", &f);
         if (r >= 0 || f.code == NB_NONE)
                 return r < 0 ? 0 : r;
         fflush(stdout);

@@ -343,6 +343,19 @@ ssize_t nb_json_array(struct nb_json *json, const char *path) {
         return object ? (ssize_t)json_object_array_length(object) : -1;
 }
 
+const char *nb_json_text(struct nb_json *json, const char *path, char bracket) {
+        struct json_object *object = find_value(
+                json, path, bracket == '[' ? json_type_array : json_type_object);
+        const char *text = NULL;
+
+        if (object)
+                text = json_object_to_json_string_ext(
+                        object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        if (object && !text)
+                json->r = nb_failure_set_memory(json->f);
+        return text;
+}
+
 const char *nb_json_next_key(struct nb_json *json, const char *path, const char *key) {
         struct json_object *object = find_value(json, path, json_type_object);
         struct lh_table *table = object ? json_object_get_object(object) : NULL;

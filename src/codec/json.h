@@ -57,6 +57,10 @@ int nb_json_boolean(struct nb_json *json, const char *path);
 /* The number of entries; -1 if the list is missing. */
 ssize_t nb_json_array(struct nb_json *json, const char *path);
 
+/* The JSON text, without blanks, of an object ('{') or a list ('['), with its members in the order
+ * of the document. NULL if it is missing. */
+const char *nb_json_text(struct nb_json *json, const char *path, char bracket);
+
 /* Copies a required string. If it is missing, empty, not printable or does not fit, that is a
  * failure, and `ret` is unchanged. */
 void nb_json_copy(struct nb_json *json, const char *path, char *ret, size_t size);

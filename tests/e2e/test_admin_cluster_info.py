@@ -16,6 +16,7 @@ OWN_BINDING = f"{BINDINGS}/node-bootstrap:kubelet-bootstrap"
 OBJECTS = [
     CLUSTER_INFO, ROLE, CLUSTER_INFO_BINDING, BINDINGS.replace("bindings", "s") + "/kubeadm:get-nodes", f"{BINDINGS}/kubeadm:get-nodes",
     f"{BINDINGS}/kubeadm:kubelet-bootstrap", f"{BINDINGS}/kubeadm:node-autoapprove-certificate-rotation", OWN_BINDING,
+    OWN_BINDING.replace("kubelet", "enrolled"),
 ]
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 STANZA = "- path: /api/v1/namespaces/kube-public/configmaps/cluster-info"
@@ -237,7 +238,7 @@ def secret_like(cluster, token, new):
 
 def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, admin):
     admin.run("token", "create", "--node=verified", "--print=credential")
-    verify(admin, 1, "tokens for one node: 1, but no controller is running")
+    verify(admin, 1, "bound and enrolled tokens: 1, but no controller is running")
     with admin.controller():
         until(lambda: "controller is running" in admin.command("cluster-info", "verify").stdout, "the Lease is held")
         assert "PROBLEM" not in verify(admin, 0)
@@ -247,14 +248,12 @@ def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, 
         verify(admin, 1, "system:bootstrappers:node-bootstrap: any holder can join as any node")
         cluster.request("DELETE", binding)
     verify(admin, 1, "no controller is running")    # it has given up its Lease
-    for line in admin.run("token", "list").splitlines():
-        if "verified" in line:
-            admin.run("token", "revoke", line[:6])
+    admin.run("token", "revoke", "--node=verified")
 
 
 def test_the_requests_of_nodes(cluster, admin):
     """kube-controller-manager's certificate is compared with the client CA that the API server itself publishes."""
-    verify(admin, 0, "no request of a node is pending", "trust the signing CA: there is no certificate of a node to see")
+    verify(admin, 0, "no request of a node is pending")
     request = x509.CertificateSigningRequestBuilder().subject_name(pki.name("system:node:seen", "system:nodes")).sign(pki.new_key(), hashes.SHA256())
     with cluster.paused("kube-controller-manager"):     # it approves an administrator's request
         cluster.request("POST", CSRS, {"metadata": {"name": "seen"}, "spec": {

@@ -135,7 +135,7 @@ def desk(new_shared_node, unattended_cluster, admin_tree):
 
 @pytest.mark.parametrize("example", documentation.examples("admin"), ids=str)
 def test_examples_of_the_page(desk, example):
-    desk.run("env", "HOME=/root", "sh", "-ec", f"cd /root && {example.text}")
+    desk.run("env", "HOME=/root", "sh", "-ec", f"cd /root && {example.text.replace('ssh worker-1', 'sh -c')}")
 
 
 def test_the_service_of_the_page_is_that_of_the_readme():

@@ -4,10 +4,10 @@
 import base64
 import itertools
 import json
+import re
 import subprocess
 
 import pytest
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -29,8 +29,9 @@ numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def admin(cluster, administer):
     yield administer(cluster)
-    if cluster.find(BINDING):
-        cluster.request("DELETE", BINDING)
+    for binding in (BINDING, BINDING.replace("kubelet", "enrolled")):
+        if cluster.find(binding):
+            cluster.request("DELETE", binding)
 
 
 def kubeadm(cluster, *words):
@@ -40,23 +41,19 @@ def kubeadm(cluster, *words):
     return done.stdout
 
 
-def objects(text):
-    """Of a sequence of JSON objects, by token ID."""
-    decoder, found = json.JSONDecoder(), {}
-    while text.strip():
-        item, end = decoder.raw_decode(text.lstrip())
-        text = text.lstrip()[end:]
-        found[item["token"][:6]] = item
-    return found
-
-
 def listed(cluster, admin, token):
-    """The token as kubeadm and as this program list it, without the secret and the version of the output."""
-    pair = [objects(kubeadm(cluster, "list", "-o", "json"))[token[:6]], objects(admin.run("token", "list", "-o", "json"))[token[:6]]]
-    assert pair[0].pop("token") == token and pair[1].pop("token") == f"{token[:6]}.{'*' * 16}"
-    for item in pair:
-        item.pop("apiVersion")
-    return pair
+    """The fields of a token, as kubeadm and as this program list it."""
+    decoder, text, found = json.JSONDecoder(), kubeadm(cluster, "list", "-o", "json").strip(), {}
+    while text:
+        item, end = decoder.raw_decode(text)
+        text = text[end:].strip()
+        found[item["token"]] = item
+    theirs = found[token]
+    [line] = [line for line in admin.run("token", "list").splitlines() if line.startswith(token[:7])]
+    assert line.split()[0] == f"{token[:6]}.{'*' * 16}" and token[7:] not in line
+    ours = [field.strip() for field in re.split(r"\s{2,}", line)][1:]
+    return [theirs.get("expires", "<never>"), ",".join(sorted(theirs["usages"])), theirs.get("description", "<none>"),
+            ",".join(theirs.get("groups") or ["<none>"])], ours[:4], ours[4]
 
 
 def secret(cluster, token):
@@ -88,8 +85,8 @@ def is_approved(cluster, path):
 @pytest.mark.parametrize("words", SHAPES, ids=" ".join)
 def test_each_lists_what_the_other_creates(cluster, admin, words):
     for token in (admin.run("token", "create", *words).strip(), kubeadm(cluster, "create", *words).strip()):
-        theirs, ours = listed(cluster, admin, token)
-        assert ours == theirs
+        theirs, ours, node = listed(cluster, admin, token)
+        assert ours == theirs and node == "<none>"
 
 
 @pytest.mark.parametrize("words", SHAPES, ids=" ".join)
@@ -119,40 +116,39 @@ def test_generated_token(cluster, admin):
 
 
 def test_join_command(cluster, admin):
-    """kubeadm 1.20 separates the words by more blanks than later versions."""
-    ours, theirs = (text.split() for text in (admin.run("token", "create", "--print-join-command"),
-                                              kubeadm(cluster, "create", "--print-join-command")))
+    """kubeadm 1.20 separates the words by more blanks than later versions, and names the server of its kubeconfig."""
+    ours, theirs = (text.split() for text in (admin.run("token", "create", "--print=kubeadm"), kubeadm(cluster, "create", "--print-join-command")))
+    assert ours[2] == cluster.front.endpoint
+    ours[2] = theirs[2]
     place = ours.index("--token") + 1
     assert secret(cluster, ours[place])
     assert ours[:place] + ours[place + 1:] == theirs[:place] + theirs[place + 1:]
 
 
-def test_configuration_of_kubeadm(cluster, admin):
-    """A file for kubeadm creates the same token here."""
-    config = cluster.work / "tokens.yaml"
-    wanted = {"description": "from a file", "ttl": "2h0m0s", "usages": ["signing", "authentication"], "groups": ["system:bootstrappers:file"]}
-    version = yaml.safe_load((cluster.work / "kubeadm.yaml").read_text().split("---")[0])["apiVersion"]
-    items = []
-    for create in (lambda: admin.run("token", "create", "--config", config), lambda: kubeadm(cluster, "create", f"--config={config}")):
-        token = str(cluster.fresh_token())
-        config.write_text(yaml.safe_dump({"apiVersion": version, "kind": "InitConfiguration", "bootstrapTokens": [{"token": token, **wanted}]}))
-        assert create().split()[-1] == token
-        items.append(listed(cluster, admin, token))
-    for theirs, ours in items:
-        assert ours == theirs
-        assert ours.pop("expires") and theirs.pop("expires")
-    assert items[0] == items[1]
-
-
-def test_token_for_one_node_is_not_approved_by_kubernetes(cluster, admin):
-    """kube-controller-manager approves any request with kubeadm's group, and none with a token for one node."""
-    bound = admin.run("token", "create", "--node=token-a", "--print=credential").strip()
-    assert f"jws-kubeconfig-{bound[:6]}" in cluster.cluster_info()      # it waited for the signature
-    theirs, ours = listed(cluster, admin, bound)
-    assert theirs["groups"] == [GROUP] and ours.pop("node") == "token-a" and ours == theirs
+@pytest.mark.parametrize("option, group, node", [("--node=token-a", GROUP, "token-a"), ("--enrolled", f"{GROUP}-enrolled", "<none>")])
+def test_token_that_kubernetes_does_not_approve(cluster, admin, option, group, node):
+    """kube-controller-manager approves any request with kubeadm's group, and none with a bound or enrolled token."""
+    restricted = admin.run("token", "create", option, "--print=credential").strip()
+    assert f"jws-kubeconfig-{restricted[:6]}" in cluster.cluster_info()      # it waited for the signature
+    theirs, ours, listed_node = listed(cluster, admin, restricted)
+    assert theirs[3] == group and listed_node == node and ours == theirs
     other = admin.run("token", "create").strip()
-    pending, approved = submit(cluster, bound, "token-a"), submit(cluster, other, "token-b")
+    pending, approved = submit(cluster, restricted, "token-a"), submit(cluster, other, "token-b")
     until(lambda: is_approved(cluster, approved), "the request with kubeadm's group is approved")
     assert not is_approved(cluster, pending)    # submitted first, decided by the same queue
     for path in (pending, approved):
         cluster.request("DELETE", path)
+
+
+@pytest.mark.parametrize("group", ["system:bootstrappers", GROUP])
+def test_automatic_approval_is_found(cluster, admin, group):
+    """system:bootstrappers is the group in Kubernetes' own documentation."""
+    binding = cluster.bind(group, "system:certificates.k8s.io:certificatesigningrequests:nodeclient")
+    create = ("token", "create", "--node=token-c", "--print=credential")
+    until(lambda: admin.command(*create, "--dry-run").returncode == 65, "the binding has an effect")
+    assert "approves every request" in admin.command(*create).stderr
+    cluster.request("DELETE", binding)
+    until(lambda: admin.command(*create, "--dry-run").returncode == 0, "the binding has no effect any more")
+    token = admin.run(*create).strip()
+    assert admin.run("token", "revoke", "--node=token-c") == f'bootstrap token "{token[:6]}" deleted\n'
+    assert not secret(cluster, token)

@@ -8,12 +8,11 @@ import pytest
 import yaml
 
 from machine import TOKEN, find_program
-from written_files import check_files, from_butane, without_urls
+from written_files import check_files
 
 NAME = "node-1"
 DOCUMENT = "etc/node-bootstrap/config.yaml.d/50-setup.yaml"
 CREDENTIAL = "etc/credstore/node-bootstrap.token"
-PREFIX = "node-bootstrap."
 
 
 @pytest.fixture
@@ -82,11 +81,10 @@ def test_setup_takes_the_line_of_kubeadm(printed, expected, image):
     assert image() == expected
 
 
-@pytest.mark.parametrize("form", ["config", "join-configuration"])
-def test_setup_takes_a_file(printed, expected, image, tmp_path, form):
+def test_setup_takes_a_file(printed, expected, image, tmp_path):
     path = tmp_path / "document"
     path.touch(0o600)
-    path.write_text(printed(form))
+    path.write_text(printed("config"))
     set_up(image, "--config", path)
     assert image() == expected
 
@@ -97,7 +95,7 @@ def test_setup_takes_the_credential(printed, expected, image):
     assert image() == expected
 
 
-@pytest.mark.parametrize("form", ["user-data", "cloud-config", "ignition", "config", "join-configuration"])
+@pytest.mark.parametrize("form", ["cloud-config", "ignition", "config"])
 def test_check_finds_everything(tmp_path, printed, expected, form):
     """In user data, or in the files that cloud-init or Ignition writes."""
     if form in ("cloud-config", "ignition"):
@@ -110,34 +108,6 @@ def test_check_finds_everything(tmp_path, printed, expected, form):
     assert done.returncode == 0 and report["good"], text
     for value in (*expected["discovery"].values(), TOKEN.split(".")[0], f'node.name: "{NAME}"'):
         assert (json.dumps(value) if isinstance(value, list) else value) in text
-
-
-def test_butane_and_ignition_are_the_same(api, printed, expected):
-    ignition = without_urls(json.loads(printed("ignition")))
-    assert api.run("token", "revoke", TOKEN).returncode == 0
-    assert ignition == from_butane(yaml.safe_load(printed("butane")))
-    token, config = ignition["storage"]["files"]
-    assert (token["contents"], yaml.safe_load(config["contents"])) == (f"{TOKEN}\n", expected)
-
-
-@pytest.mark.parametrize("form, program, option", [
-    ("qemu", "qemu-system-x86_64", "name=opt/io.systemd.credentials/{},file={}"), ("nspawn", "systemd-nspawn", "--load-credential={}:{}"),
-])
-@pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_descriptors_hold_token_and_settings(printed, expected, run, form, program, option, shell):
-    arguments, said = run(printed(form), program, "cat /dev/fd/3 /dev/fd/4", "-x", "a b", shell=shell)
-    token, settings = said.split("\n", 1)
-    assert (token, yaml.safe_load(settings)) == (TOKEN, expected)
-    assert {option.format(PREFIX + "token", "/dev/fd/3"), option.format(PREFIX + "config", "/dev/fd/4")} < set(arguments)
-    assert arguments[-2:] == ["-x", "a b"]
-
-
-def test_systemd_creds_gets_the_token_from_standard_input(printed, run):
-    """The files of the machine are left alone here: an end-to-end test runs the whole script."""
-    text = printed("systemd-creds")
-    start = text.index("systemd-creds encrypt")
-    arguments, said = run(text[start:text.index("END\n", text.index("END'") + 4) + 4], "systemd-creds", "cat")
-    assert arguments == ["encrypt", f"--name={PREFIX}token", "-", f"/etc/credstore.encrypted/{PREFIX}token"] and said == f"{TOKEN}\n"
 
 
 def test_form_that_does_not_exist(api):

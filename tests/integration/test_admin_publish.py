@@ -21,6 +21,7 @@ OBJECTS = [
     ("clusterrolebindings", f"{RBAC}/clusterrolebindings/kubeadm:kubelet-bootstrap"),
     ("clusterrolebindings", f"{RBAC}/clusterrolebindings/kubeadm:node-autoapprove-certificate-rotation"),
     ("clusterrolebindings", f"{RBAC}/clusterrolebindings/node-bootstrap:kubelet-bootstrap"),
+    ("clusterrolebindings", f"{RBAC}/clusterrolebindings/node-bootstrap:enrolled-bootstrap"),
 ]
 RESOURCES = list(dict.fromkeys(resource for resource, _ in OBJECTS))
 KINDS = {"configmaps": "ConfigMap", "roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
@@ -113,6 +114,23 @@ def test_api_server_goes_away(api, verb, resource, is_carried_out):
     assert done.returncode not in (0, 70) and f"127.0.0.1:{api.port}" in done.stderr
     verify_report(done, verb, resource, 0 if verb == "get" else before(resource))
     is_back = True
+    complete(api)
+
+
+def test_what_an_administrator_added_stays(api):
+    """Subjects of any kind, labels and annotations; the rules of a Role do not, since anybody would get them."""
+    assert publish(api).returncode == 0
+    binding, role = OBJECTS[2][1], OBJECTS[1][1]
+    added = [{"kind": "ServiceAccount", "name": "a", "namespace": "b"}, {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": 'c"d'}]
+    mine = {"labels": {"team": "a"}, "annotations": {"why": "b"}}
+    api.objects.put(binding, {**api.objects.look(binding), "subjects": added, "metadata": mine})
+    api.objects.put(role, {**api.objects.look(role), "rules": [{"verbs": ["*"], "apiGroups": [""], "resources": ["secrets"]}], "metadata": mine})
+    done = publish(api)
+    assert done.returncode == 0 and '    - [{"verbs":["*"]' in done.stdout and '"name":"system:anonymous"' in done.stdout
+    assert api.objects.look(binding)["subjects"][:2] == added and api.objects.look(binding)["subjects"][2]["name"] == "system:anonymous"
+    assert [rule["resources"] for rule in api.objects.look(role)["rules"]] == [["configmaps"]]
+    for path in (binding, role):
+        assert {key: api.objects.look(path)["metadata"][key] for key in mine} == mine
     complete(api)
 
 

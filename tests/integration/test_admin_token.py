@@ -9,11 +9,16 @@ import pytest
 
 import admin
 from apiserver import status
+from csrs import timestamp
+from endpoint import Reply
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/node-bootstrap:kubelet-bootstrap"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/node-bootstrap-controller"
+REVIEW = "create subjectaccessreviews"
 NODE_GROUP = "system:bootstrappers:node-bootstrap"
+ENROLLED_GROUP = "system:bootstrappers:node-bootstrap-enrolled"
 SECRET = "0123456789abcdef"
 TOKEN = f"abcdef.{SECRET}"
 FORM = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
@@ -25,19 +30,9 @@ def put_token(api, name="abcdef", **data):
                            data={key: base64.b64encode(value.encode()).decode() for key, value in data.items()})
 
 
-def tokens(api):
-    return [item for path, item in all_objects(api) if path.startswith(f"{SECRETS}/bootstrap-token-")]
-
-
-def all_objects(api):
-    made = api.run("token", "list", "-o", "json")
-    assert made.returncode == 0, made.stderr
-    decoder, text, items = json.JSONDecoder(), made.stdout.strip(), []
-    while text:
-        item, end = decoder.raw_decode(text)
-        items.append((f"{SECRETS}/bootstrap-token-{item['token'][:6]}", item))
-        text = text[end:].strip()
-    return items
+def put_bound(api, name, node, **data):
+    secret = put_token(api, name, **data)
+    return api.objects.put(f"{SECRETS}/bootstrap-token-{name}", {**secret, "metadata": {**secret["metadata"], "annotations": {"node-bootstrap/node": node}}})
 
 
 def changes(api):
@@ -48,9 +43,9 @@ def changes(api):
     ["bad"], ["abcdef.0123456789ABCDEF"], ["--ttl=5"], ["--ttl=-5m"], ["--ttl=10ms"], [f"--ttl={TOKEN}"], ["--usages=foo"], [f"--usages={TOKEN}"],
     ["--groups=system:masters"], [f"--groups={TOKEN}"], ["--groups=system:bootstrappers:a", "--groups=system:bootstrappers:b"],
     ["--groups=system:bootstrappers:a", "--usages=signing"], ["--description=a\nb"], ["--description=a\x1b[31m"], [f"--description={TOKEN}"],
-    ["--node=bad_name"], ["--node=Worker"], ["--node=a", "--groups=system:bootstrappers:a"], ["--node=a", "--nodes=b"],
-    ["--nodes=b"], ["--output-dir=/tmp"], ["--print=foo"], ["--print=setup", "--print-join-command"], [TOKEN, "ghijkl.0123456789abcdef"],
-    ["--config=/dev/null", "--ttl=1h"],
+    ["--node=bad_name"], ["--node=Worker"], ["--node=a", "--groups=system:bootstrappers:a"],
+    ["--print=foo"], ["--print=qemu"], [TOKEN, "ghijkl.0123456789abcdef"], ["--node=a", "--enrolled"], ["--enrolled", "--usages=signing"],
+    ["--enrolled", "--groups=system:bootstrappers:a"],
 ], ids=" ".join)
 def test_malformed_input(api, words):
     """Refused before the cluster is contacted, and without the secret of a token in the wrong place."""
@@ -63,8 +58,8 @@ def test_malformed_input(api, words):
 def test_signing_alone_needs_no_group(api):
     """kubeadm cannot create such a token."""
     assert api.run("token", "create", TOKEN, "--usages=signing").returncode == 0
-    [made] = tokens(api)
-    assert made["usages"] == ["signing"] and made["groups"] == []
+    data = api.objects.look(f"{SECRETS}/bootstrap-token-abcdef")["data"]
+    assert "usage-bootstrap-signing" in data and not data.keys() & {"usage-bootstrap-authentication", "auth-extra-groups"}
 
 
 def test_collision(api):
@@ -74,15 +69,6 @@ def test_collision(api):
     assert made.returncode == 73 and "'abcdef' already exists" in made.stderr and SECRET not in made.stderr
     assert api.objects.look(f"{SECRETS}/bootstrap-token-abcdef") == before
     assert changes(api) == ["create secrets"]
-
-
-def test_generated_id_that_exists(api):
-    api.on("create secrets", lambda _: status(409, "AlreadyExists", "it exists"), times=2)
-    made = api.run("token", "create")
-    assert made.returncode == 0 and FORM.fullmatch(made.stdout.strip())
-    assert changes(api) == ["create secrets"] * 3
-    names = {request.json()["metadata"]["name"] for request in api.requests}
-    assert len(names) == 3      # another ID each time
 
 
 def test_forbidden(api):
@@ -100,15 +86,11 @@ def test_api_server_away(api):
     assert made.returncode != 0 and made.stdout == "" and SECRET not in made.stderr
 
 
-def test_dry_run(api, tmp_path):
-    (tmp_path / "nodes").write_text("a\nb\n")
+def test_dry_run(api):
     put_cluster_info(api)
-    for words in ([], [TOKEN], ["--node=a"], [f"--nodes={tmp_path}/nodes", f"--output-dir={tmp_path}"]):
+    for words in ([], [TOKEN], ["--node=a"], ["--enrolled"]):
         assert api.run("token", "create", "--dry-run", *words).returncode == 0
-    put_token(api)
-    assert api.run("token", "revoke", "--dry-run", "abcdef").returncode == 0
-    assert changes(api) == []
-    assert sorted(path.name for path in tmp_path.glob("*.sh")) == []
+    assert changes(api) == [REVIEW] * 2
 
 
 # Tokens for one node.
@@ -122,7 +104,8 @@ def put_cluster_info(api, signed=True):
 
 
 def put_binding(api, role="system:node-bootstrapper", group=NODE_GROUP):
-    api.objects.put(BINDING, roleRef={"kind": "ClusterRole", "name": role}, subjects=[{"kind": "Group", "name": group}])
+    rbac = {"apiGroup": "rbac.authorization.k8s.io"}
+    api.objects.put(BINDING, roleRef={**rbac, "kind": "ClusterRole", "name": role}, subjects=[{"kind": "Group", **rbac, "name": group}])
 
 
 def sign_with(api):
@@ -137,7 +120,7 @@ def test_token_for_one_node(api):
     put_cluster_info(api)
     made = api.run("token", "create", TOKEN, "--node=worker-1")
     assert made.returncode == 0, made.stderr
-    assert changes(api) == ["create clusterrolebindings", "create secrets"]
+    assert changes(api) == [REVIEW, "create clusterrolebindings", "create secrets"]
     secret = api.objects.look(f"{SECRETS}/bootstrap-token-abcdef")
     assert secret["metadata"]["annotations"] == {"node-bootstrap/node": "worker-1"}
     assert base64.b64decode(secret["data"]["auth-extra-groups"]) == b"system:bootstrappers:node-bootstrap"
@@ -158,15 +141,84 @@ def test_binding_that_may_not_be_created(api):
     assert api.run("token", "create", "--node=worker-1").returncode == 0
 
 
-@pytest.mark.parametrize(("role", "group"), [("system:certificates.k8s.io:certificatesigningrequests:nodeclient", NODE_GROUP),
-                                             ("system:node-bootstrapper", "system:bootstrappers:other")])
-def test_binding_that_differs(api, role, group):
+def test_binding_to_another_role(api):
     """With another role, kube-controller-manager could approve any request."""
     put_cluster_info(api)
-    put_binding(api, role, group)
+    put_binding(api, "system:certificates.k8s.io:certificatesigningrequests:nodeclient")
     made = api.run("token", "create", "--node=worker-1")
-    assert made.returncode == 73 and "node-bootstrap:kubelet-bootstrap does not bind" in made.stderr
-    assert changes(api) == []
+    assert made.returncode == 73 and "kubectl delete ClusterRoleBinding node-bootstrap:kubelet-bootstrap" in made.stderr
+    assert changes(api) == [REVIEW]
+
+
+def test_binding_of_another_group(api):
+    """It gets the group as well, and keeps the other one."""
+    put_cluster_info(api)
+    put_binding(api, group="system:bootstrappers:other")
+    assert api.run("token", "create", "--node=worker-1").returncode == 0
+    assert [subject["name"] for subject in api.objects.look(BINDING)["subjects"]] == ["system:bootstrappers:other", NODE_GROUP]
+
+
+def test_enrolled_token(api):
+    """For no node in particular, and of a group that may only submit requests."""
+    put_cluster_info(api)
+    made = api.run("token", "create", TOKEN, "--enrolled")
+    assert made.returncode == 0, made.stderr
+    assert changes(api) == [REVIEW, "create clusterrolebindings", "create secrets"]
+    secret = api.objects.look(f"{SECRETS}/bootstrap-token-abcdef")
+    assert "annotations" not in secret["metadata"]
+    assert base64.b64decode(secret["data"]["auth-extra-groups"]).decode() == ENROLLED_GROUP
+    binding = api.objects.look(BINDING.replace("kubelet", "enrolled"))
+    assert binding["roleRef"]["name"] == "system:node-bootstrapper" and binding["subjects"][0]["name"] == ENROLLED_GROUP
+    assert "setup --token-file=-" in made.stdout and "--node-name" not in made.stdout
+
+
+@pytest.mark.parametrize("words, group", [(["--node=worker-1"], NODE_GROUP), (["--enrolled"], ENROLLED_GROUP)])
+def test_group_that_is_approved_automatically(api, words, group):
+    """The token would be as good as any other."""
+    put_cluster_info(api)
+    reviews = []
+    api.allows = lambda attributes: reviews.append(attributes) or True
+    made = api.run("token", "create", *words)
+    assert made.returncode == 65 and f"'{group}'" in made.stderr and changes(api) == [REVIEW]
+    assert {key: reviews[0][key] for key in ("resource", "subresource", "verb")} == {
+        "resource": "certificatesigningrequests", "subresource": "nodeclient", "verb": "create"}
+    [spec] = [request.json()["spec"] for request in api.requests if request.kind == REVIEW]
+    assert set(spec["groups"]) == {"system:bootstrappers", "system:authenticated", group}
+    api.requests.clear()
+    assert api.run("token", "create", *words, "--force").returncode == 0
+    assert REVIEW not in changes(api) and "create secrets" in changes(api)
+
+
+def test_automatic_approval_that_is_not_known(api):
+    """Not to know is no permission."""
+    put_cluster_info(api)
+    api.denied.add(REVIEW)
+    made = api.run("token", "create", "--node=worker-1")
+    assert made.returncode == 77 and "--force does not ask" in made.stderr and changes(api) == [REVIEW]
+    api.denied.clear()
+    api.on(REVIEW, lambda request: Reply(201, json.dumps({**request.json(), "status": {"allowed": False, "evaluationError": "a webhook"}}).encode()))
+    made = api.run("token", "create", "--node=worker-1")
+    assert made.returncode != 0 and "a webhook" in made.stderr and "create secrets" not in changes(api)
+
+
+@pytest.mark.parametrize("lease, is_running", [
+    (None, False), ({"holderIdentity": "a", "renewTime": timestamp(-600)}, False), ({"holderIdentity": "", "renewTime": timestamp()}, False),
+    ({"holderIdentity": "a", "renewTime": timestamp()}, True),
+], ids=["none", "dead", "released", "running"])
+def test_controller_that_does_not_run(api, lease, is_running):
+    put_cluster_info(api)
+    if lease:
+        api.objects.put(LEASE, spec=lease)
+    made = api.run("token", "create", "--enrolled")
+    assert made.returncode == 0 and ("no controller is running" in made.stderr) is not is_running
+
+
+def test_clock_of_this_machine_does_not_matter(api):
+    """The age of the Lease is measured with the API server's clock."""
+    put_cluster_info(api)
+    api.clock_offset = -3600
+    api.objects.put(LEASE, spec={"holderIdentity": "a", "renewTime": timestamp(-3600)})
+    assert "no controller is running" not in api.run("token", "create", "--enrolled").stderr
 
 
 def test_cluster_info_that_is_missing(api):
@@ -179,7 +231,7 @@ def test_cluster_info_that_is_missing(api):
 
 
 def test_server_that_other_machines_cannot_reach(api):
-    made = api.run("token", "create", "--print-join-command")
+    made = api.run("token", "create", "--print=kubeadm")
     assert made.returncode == 0 and "'127.0.0.1' is an address of this machine only" in made.stderr
 
 
@@ -235,70 +287,17 @@ def test_server_behind_a_path(api):
     assert changes(api) == []
 
 
-def test_fleet(api, tmp_path):
-    put_cluster_info(api)
-    (tmp_path / "nodes").write_text("# rack 4\nworker-1\n\nworker-2 # new\n")
-    (tmp_path / "out").mkdir()
-    words = ["token", "create", "--nodes", tmp_path / "nodes", "--output-dir", tmp_path / "out", "--print=credential"]
-    made = api.run(*words)
-    assert made.returncode == 0 and "may have expired" not in made.stderr, made.stderr
-    files = sorted((tmp_path / "out").iterdir())
-    assert [path.name for path in files] == ["worker-1.token", "worker-2.token"]
-    assert all(path.stat().st_mode & 0o777 == 0o600 for path in files)
-    contents = [path.read_text() for path in files]
-    assert all(text.split(".")[1].strip() not in made.stdout for text in contents)
-    assert [item["node"] for _, item in sorted(all_objects(api), key=lambda pair: pair[1]["node"])] == ["worker-1", "worker-2"]
-    files[0].unlink()
-    made = api.run(*words)
-    assert made.returncode == 0 and "may have expired or been used" in made.stderr, made.stderr
-    assert files[0].read_text() != contents[0] and files[1].read_text() == contents[1]
-    assert changes(api).count("create secrets") == 3
-
-
-@pytest.mark.parametrize("names", ["worker-1\nbad_name\n", "worker-1\nworker-1\n", "", "worker-1\nWorker\n"])
-def test_fleet_with_a_bad_name(api, tmp_path, names):
-    """All names are checked before the first token is created."""
-    put_cluster_info(api)
-    (tmp_path / "nodes").write_text(names)
-    made = api.run("token", "create", "--nodes", tmp_path / "nodes", "--output-dir", tmp_path)
-    assert made.returncode == 65 and str(tmp_path / "nodes") in made.stderr
-    assert "create secrets" not in changes(api)
-
-
-def test_fleet_that_stops(api, tmp_path):
-    """A second run continues."""
-    put_cluster_info(api, signed=False)
-    (tmp_path / "nodes").write_text("worker-1\nworker-2\n")
-    names = iter(("create", "refuse"))
-    sign = sign_with(api)
-    api.on("create secrets", lambda request: sign(request) if next(names, "create") == "create" else status(500, "InternalError", "no"))
-    words = ["token", "create", "--nodes", tmp_path / "nodes", "--output-dir", tmp_path, "--print=credential"]
-    made = api.run(*words)
-    assert made.returncode != 0 and "1 of 2" in made.stderr
-    assert [path.name for path in tmp_path.glob("*.token")] == ["worker-1.token"]
-    assert api.run(*words).returncode == 0
-    assert len(list(tmp_path.glob("*.token"))) == 2
-
-
-def test_configuration_with_one_id_twice(api, tmp_path):
-    """Found before the first token is created."""
-    entry = f'- {{token: "{TOKEN}"}}\n'
-    (tmp_path / "config").write_text(f"apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\nbootstrapTokens:\n{entry}{entry}")
-    made = api.run("token", "create", "--config", tmp_path / "config")
-    assert made.returncode == 65 and "'abcdef'" in made.stderr and SECRET not in made.stderr
-    assert api.requests == []
-
-
 # list and revoke
 
 def test_list_masks_and_escapes(api):
     """A Secret that is not a token does not hide the others; text of the cluster cannot control the terminal."""
     put_token(api, description="a\x1b[31mb")
     put_token(api, "ghijkl", **{"token-secret": "SHORT"})
-    for output in ("text", "json", "yaml"):
-        made = api.run("token", "list", "-o", output)
-        assert made.returncode == 0 and "abcdef.****************" in made.stdout and "ghijkl" in made.stderr
-        assert not [part for part in (SECRET, "SHORT", "\x1b", "MDEyMzQ1") if part in made.stdout + made.stderr]
+    put_bound(api, "mnopqr", "worker-1")
+    made = api.run("token", "list")
+    assert made.returncode == 0 and "abcdef.****************" in made.stdout and "ghijkl" in made.stderr
+    assert [line.split()[-1] for line in made.stdout.splitlines()] == ["NODE", "<none>", "worker-1"]
+    assert not [part for part in (SECRET, "SHORT", "\x1b", "MDEyMzQ1") if part in made.stdout + made.stderr]
 
 
 def test_revoke(api):
@@ -315,3 +314,25 @@ def test_revoke_checks_all_words_first(api):
     made = api.run("token", "delete", "abcdef", f"ABCDEF.{SECRET}")
     assert made.returncode == 64 and SECRET not in made.stderr
     assert api.requests == []
+
+
+def test_revoke_of_a_node(api):
+    """Only bound tokens of exactly this node, and even one that is unusable otherwise."""
+    put_token(api)
+    put_bound(api, "aaaaaa", "worker-1")
+    put_bound(api, "bbbbbb", "worker-1", **{"token-secret": "SHORT"})
+    put_bound(api, "cccccc", "worker-10")
+    api.objects.put(f"{SECRETS}/bootstrap-token-dddddd-x", metadata={"annotations": {"node-bootstrap/node": "worker-1"}}, type="bootstrap.kubernetes.io/token")
+    put_token(api, "dddddd")
+    made = api.run("token", "revoke", "--node=worker-1")
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.splitlines() == [f'bootstrap token "{name}" deleted' for name in ("aaaaaa", "bbbbbb")]
+    assert all(api.objects.look(f"{SECRETS}/bootstrap-token-{name}") for name in ("abcdef", "cccccc", "dddddd"))
+    made = api.run("token", "revoke", "--node=worker-1")
+    assert made.returncode == 66 and "no token for the node 'worker-1'" in made.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--node=worker-1", "abcdef"], ["--node=Worker"], [f"--node={TOKEN}"]], ids=" ".join)
+def test_revoke_without_a_clear_object(api, words):
+    made = api.run("token", "revoke", *words)
+    assert made.returncode == 64 and SECRET not in made.stderr and api.requests == []

@@ -5,7 +5,8 @@
  * What joining nodes need from the cluster: the ConfigMap kube-public/cluster-info, which anybody
  * may read, and the permissions of bootstrap tokens. The objects are those of `kubeadm init phase
  * bootstrap-token` (kubernetes cmd/kubeadm/app/phases/bootstraptoken), with the same names and
- * contents, so that kubeadm and this program change nothing of each other's.
+ * contents, so that kubeadm and this program change nothing of each other's; and the bindings of
+ * the groups of bound and enrolled tokens.
  */
 
 #include <stdbool.h>
@@ -13,11 +14,10 @@
 #include "admin/client/client.h"
 #include "base/failure.h"
 #include "codec/url.h"
-#include "crypto/certificate.h"
 #include "kube/kubeconfig.h"
 
 struct nb_publication {
-        const struct nb_url *server; /* for cluster-info; NULL: the one in the kubeconfig */
+        struct nb_url server; /* for cluster-info; without a host: the one in the kubeconfig */
         bool is_dry_run;
         bool is_forced;        /* also replaces the cluster-info of another cluster */
         bool is_auto_approved; /* also lets kube-controller-manager approve every request with a
@@ -31,6 +31,10 @@ struct nb_publication {
 int nb_publication_apply(struct nb_admin *admin, const struct nb_publication *publication,
                          struct nb_failure *f);
 
+/* Lets NB_TOKEN_GROUP_NODE or NB_TOKEN_GROUP_ENROLLED submit requests, and nothing else, as
+ * nb_publication_apply() does, and prints nothing. */
+int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_failure *f);
+
 /* Prints what keeps machines from joining, a line for each check: ok, a warning, a problem, or why
  * it is not known. 0: nothing; 1: something; 2: nothing was found, but the user lacks a permission;
  * the failures of nb_admin_perform(), but a lack of permissions is a line, too. */
@@ -40,8 +44,8 @@ int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f);
 int nb_publication_parse(const char *kubeconfig, struct nb_cluster *ret_cluster,
                          struct nb_failure *f);
 
-/* Whether both have the same CAs, in any order. */
-bool nb_certificates_are_equal(const struct nb_certificates *a, const struct nb_certificates *b);
+/* Whether both have the same CAs, in any order: 1 or 0; negative as nb_certificates_parse(). */
+int nb_publication_compare_ca(const struct nb_cluster *a, const struct nb_cluster *b);
 
 /* Whether no other machine can reach this host: localhost, 127.0.0.0/8, ::1. */
 bool nb_host_is_loopback(const char *host);

@@ -6,38 +6,25 @@
  * only writes text; it makes no connection and reads no file.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buffer.h"
 #include "kube/pin.h"
 
 #define NB_HANDOUT_MAX ((size_t)64 * 1024) /* bytes; no form is longer */
-#define NB_HANDOUT_ENDPOINTS_MAX 16        /* as many as discovery.endpoints accepts */
 #define NB_HANDOUT_PINS_MAX 16             /* as many as discovery.caCertHashes accepts */
+#define NB_HANDOUT_TOKEN "credential"      /* the form of the token alone; needs only the token */
+#define NB_HANDOUT_NAMES "kubeadm, setup, config, cloud-config, ignition or " NB_HANDOUT_TOKEN
 
 struct nb_handout {
-        const char *token;                               /* "ID.SECRET" */
-        const char *endpoints[NB_HANDOUT_ENDPOINTS_MAX]; /* nb_endpoint_format() */
-        unsigned n_endpoints;                            /* at least 1 */
+        const char *token;    /* "ID.SECRET" */
+        const char *endpoint; /* nb_endpoint_format() */
         char pins[NB_HANDOUT_PINS_MAX][NB_PIN_TEXT_SIZE];
-        unsigned n_pins;           /* at least 1 */
-        const char *node;          /* name of the node; "" for none */
-        unsigned kubernetes_minor; /* of the cluster, 20 for v1.20, for the version of a
-                                      JoinConfiguration; 0 if it is unknown */
+        unsigned n_pins;  /* at least 1 */
+        const char *node; /* name of the node; "" for none */
 };
 
-struct nb_handout_form {
-        const char *name;   /* "cloud-config" */
-        const char *help;   /* for --help, without a full stop */
-        const char *suffix; /* of a file with it: "yaml" */
-        /* kubeadm join also reads the Node and ConfigMaps in kube-system, which kubeadm allows to
-         * NB_TOKEN_GROUP_DEFAULT only: a token for one node is not enough for it. */
-        bool is_for_kubeadm;
-        void (*format)(const struct nb_handout *handout, struct nb_buffer *ret);
-};
-
-extern const struct nb_handout_form nb_handout_forms[]; /* ends with a form without a name */
+struct nb_handout_form;
 
 /* NULL if there is no such form. */
 const struct nb_handout_form *nb_handout_find(const char *name);

@@ -1,140 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #include "admin/client/calls.h"
+#include "admin/commands/admin_commands.h"
 #include "admin/commands/token_command.h"
 #include "base/macro.h"
 #include "system/clock.h"
 
-#define MASKED "****************" /* instead of the secret */
-
-enum output { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_YAML };
-
-struct listing {
-        enum output output;
-        time_t now;
-        bool has_header;
-        struct nb_failure *f;
-};
-
-/* As kubeadm's ShortHumanDuration (k8s.io/apimachinery/pkg/util/duration). */
-static void format_ttl(time_t expires, time_t now, char *ret, size_t size) {
-        static const struct {
-                int64_t limit, unit;
-                const char *letter;
-        } steps[] = { { 60, 1, "s" },
-                      { 3600, 60, "m" },
-                      { 86400, 3600, "h" },
-                      { (int64_t)86400 * 365, 86400, "d" },
-                      { INT64_MAX, (int64_t)86400 * 365, "y" } };
-        int64_t left = expires - now;
-        size_t i = 0;
-
-        if (expires == 0 || left < -1) {
-                snprintf(ret, size, expires == 0 ? "<forever>" : "<invalid>");
-                return;
-        }
-        left = left < 0 ? 0 : left;
-        while (left >= steps[i].limit)
-                i++;
-        snprintf(ret, size, "%" PRId64 "%s", left / steps[i].unit, steps[i].letter);
-}
-
-static const char *format_usages(const struct nb_bootstrap_token *token) {
-        if (token->may_authenticate)
-                return token->may_sign ? "authentication,signing" : "authentication";
-        return token->may_sign ? "signing" : "<none>";
-}
+#define FORM "%-23s   %-22s %-24s %-30s %-50s %s\n"
 
 static const char *or_none(const char *text) {
         return text[0] ? text : "<none>";
 }
 
-static void print_text(struct listing *listing, const struct nb_bootstrap_token *token,
-                       const char *ttl, const char *expires) {
-        static const char form[] = "%-23s   %-11s %-22s %-24s %-30s %-50s %s\n";
-        char masked[NB_TOKEN_TEXT_SIZE];
+static void print_token(const struct nb_bootstrap_token *token) {
+        static const char *const usages[] = { "<none>", "signing", "authentication",
+                                              "authentication,signing" };
+        char masked[NB_TOKEN_TEXT_SIZE], expires[NB_RFC3339_SIZE] = "<never>";
 
-        if (!listing->has_header)
-                printf(form, "TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS",
-                       "NODE");
-        listing->has_header = true;
-        snprintf(masked, sizeof(masked), "%s." MASKED, token->id);
-        printf(form, masked, ttl, expires, format_usages(token), or_none(token->description),
-               or_none(token->groups), or_none(token->node));
-}
-
-static void put_words(struct nb_json_writer *writer, const char *key, const char *words) {
-        char word[NB_TOKEN_GROUPS_MAX + 1];
-
-        nb_json_open(writer, key, '[');
-        for (size_t len; *words; words += len + (words[len] == ',')) {
-                len = strcspn(words, ",");
-                snprintf(word, sizeof(word), "%.*s", (int)len, words);
-                nb_json_put_string(writer, NULL, word);
-        }
-        nb_json_close(writer);
-}
-
-/* JSON is YAML, too, so each document of the YAML output is one. */
-static int print_object(const struct listing *listing, const struct nb_bootstrap_token *token,
-                        const char *expires) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        struct nb_json_writer writer = { .buffer = &text, .is_indented = true };
-        char masked[NB_TOKEN_TEXT_SIZE];
-        const char *usages = format_usages(token);
-        int r;
-
-        snprintf(masked, sizeof(masked), "%s." MASKED, token->id);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "kind", "BootstrapToken");
-        nb_json_put_string(&writer, "apiVersion", "output.kubeadm.k8s.io/v1alpha3");
-        nb_json_put_string(&writer, "token", masked);
-        if (token->description[0])
-                nb_json_put_string(&writer, "description", token->description);
-        if (token->expires != 0)
-                nb_json_put_string(&writer, "expires", expires);
-        put_words(&writer, "usages", usages[0] == '<' ? "" : usages);
-        put_words(&writer, "groups", token->groups);
-        if (token->node[0])
-                nb_json_put_string(&writer, "node", token->node);
-        r = nb_json_finish(&writer);
-        if (r < 0)
-                return r;
-        printf("%s%s", listing->output == OUTPUT_YAML ? "---\n" : "", text.data);
-        return 0;
-}
-
-static int print_token(struct listing *listing, const struct nb_bootstrap_token *token) {
-        char ttl[32], expires[NB_RFC3339_SIZE] = "<never>";
-
-        if (token->is_expiration_malformed) {
-                snprintf(ttl, sizeof(ttl), "<invalid>");
+        if (token->is_expiration_malformed)
                 snprintf(expires, sizeof(expires), "<invalid>");
-        } else {
-                format_ttl(token->expires, listing->now, ttl, sizeof(ttl));
-                if (token->expires != 0)
-                        nb_time_format(token->expires, expires);
-        }
-        if (listing->output != OUTPUT_TEXT)
-                return print_object(listing, token, expires);
-        print_text(listing, token, ttl, expires);
-        return 0;
+        else if (token->expires != 0)
+                nb_time_format(token->expires, expires);
+        snprintf(masked, sizeof(masked), "%s.****************", token->id);
+        printf(FORM, masked, expires, usages[token->may_sign + 2 * token->may_authenticate],
+               or_none(token->description), or_none(token->groups), or_none(token->node));
 }
 
 /* A Secret that is not a token is reported and passed over, as by kubeadm. */
 static int visit_secret(void *userdata, struct nb_json *item) {
-        struct listing *listing = userdata;
+        bool *has_header = userdata;
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
         struct nb_failure f = { 0 };
-        struct nb_json json = { .root = item->root,
-                                .what = "a Secret of a token",
-                                .code = NB_ANSWER_MALFORMED,
-                                .f = &f };
+        struct nb_json json = { item->root, "a Secret of a token", NB_ANSWER_MALFORMED, &f, 0 };
         char name[128];
 
         nb_bootstrap_token_read(&json, &token);
@@ -144,41 +42,25 @@ static int visit_secret(void *userdata, struct nb_json *item) {
                 fprintf(stderr, "%s: %s\n", name, f.detail);
                 return 0;
         }
-        return print_token(listing, &token) < 0 ? nb_failure_set_memory(listing->f) : 0;
+        if (!*has_header)
+                printf(FORM, "TOKEN", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "NODE");
+        *has_header = true;
+        print_token(&token);
+        return 0;
 }
 
 int nb_token_list(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         struct nb_admin_place place = { 0 };
-        struct listing listing = { .now = time(NULL), .f = f };
-        const char *output = "text";
-        const struct nb_option rows[] = {
-                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
-                { "context", "NAME", "use this context of the kubeconfig",
-                  .ret_value = &place.context },
-                { "output", "FORMAT", "text, json or yaml; also -o", .ret_value = &output },
-                { "o", "FORMAT", NULL, .ret_value = &output },
-                { NULL },
-        };
-        static const char *const names[] = { "text", "json", "yaml" };
-        char quoted[NB_WORD_QUOTED_SIZE];
-        size_t i = 0;
-        int r;
+        const struct nb_option rows[] = { NB_ADMIN_PLACE_OPTIONS(place), { NULL } };
+        bool has_header = false;
+        int r = nb_options_read(options, rows, f);
 
-        r = nb_options_read(options, rows, f);
-        if (r < 0)
-                return r;
-        while (i < N_ELEMENTS(names) && strcmp(names[i], output) != 0)
-                i++;
-        if (i == N_ELEMENTS(names))
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "'--output' accepts text, json or yaml; found %s",
-                                      nb_word_quote(output, quoted));
-        listing.output = (enum output)i;
-        r = nb_admin_connect(&place, &admin, f);
+        if (r >= 0)
+                r = nb_admin_connect(&place, &admin, f);
         if (r < 0)
                 return r;
         return nb_admin_list(&admin, "listing the tokens",
-                             NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret, &listing,
-                             NULL, f);
+                             NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret,
+                             &has_header, NULL, f);
 }

@@ -5,10 +5,9 @@
  * Lease that its holder has not renewed for its duration, by the observer's own clock, may be
  * taken. Only work depends on it, not correctness: two leaders do the same as one. */
 
+#include "admin/client/automatic_approval.h"
 #include "admin/controller/controller.h"
 
-#define NB_LEASE_NAME "node-bootstrap-controller"
-#define NB_LEASE_DURATION_SEC 14 /* with the interval below, a standby takes over within 15 s */
 #define NB_LEASE_RENEW_MS 5000
 #define NB_LEASE_STANDBY_MS 1000
 /* A leader that cannot renew the Lease stops before another one can take it. */

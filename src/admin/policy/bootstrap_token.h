@@ -41,7 +41,7 @@ struct nb_bootstrap_token {
         bool may_authenticate;
         char groups[NB_TOKEN_GROUPS_MAX + 1]; /* separated by commas; "" for none */
         char description[NB_TOKEN_DESCRIPTION_MAX + 1];
-        char node[NB_NODE_NAME_MAX + 1]; /* the only node it is for; "" for any */
+        char node[NB_NODE_NAME_MAX + 1]; /* of a bound token: its node; "" for any */
 };
 
 /* Fills in id and secret, uniformly distributed, from getrandom(2). 0, -errno. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "admin/commands/handout.h"
+#include "base/macro.h"
 
 #include "allocation.h"
 #include "case.h"
@@ -13,22 +14,18 @@
 
 static const struct nb_handout one = {
         .token = TOKEN,
-        .endpoints = { "10.0.0.10:6443" },
-        .n_endpoints = 1,
+        .endpoint = "10.0.0.10:6443",
         .pins = { PIN_A },
         .n_pins = 1,
         .node = "",
-        .kubernetes_minor = 20,
 };
 
 static const struct nb_handout all = {
         .token = TOKEN,
-        .endpoints = { "[fd00::10]:6443", "api.example.org:6443" },
-        .n_endpoints = 2,
+        .endpoint = "[fd00::10]:6443",
         .pins = { PIN_A, PIN_B },
         .n_pins = 2,
         .node = "node-1",
-        .kubernetes_minor = 34,
 };
 
 struct form_case {
@@ -41,37 +38,25 @@ static struct form_case forms[] = {
         { "kubeadm: as kubeadm prints it", "kubeadm", &one,
           "kubeadm join 10.0.0.10:6443 --token " TOKEN " --discovery-token-ca-cert-hash " PIN_A
           " \n" },
-        { "kubeadm: the brackets of an IPv6 address are quoted, and it takes one endpoint",
-          "kubeadm", &all,
+        { "kubeadm: the brackets of an IPv6 address are quoted", "kubeadm", &all,
           "kubeadm join '[fd00::10]:6443' --token " TOKEN " --discovery-token-ca-cert-hash " PIN_A
           " --discovery-token-ca-cert-hash " PIN_B " --node-name node-1 \n" },
         { "setup: the token is on standard input", "setup", &one,
           "node-bootstrap setup --token-file=- --endpoint=10.0.0.10:6443 --ca-cert-hash=" PIN_A
           " <<'END'\n" TOKEN "\nEND\n" },
-        { "setup: several endpoints and pins, and a name", "setup", &all,
-          "node-bootstrap setup --token-file=- --endpoint='[fd00::10]:6443' "
-          "--endpoint=api.example.org:6443 --ca-cert-hash=" PIN_A " --ca-cert-hash=" PIN_B
-          " --node-name=node-1 <<'END'\n" TOKEN "\nEND\n" },
+        { "setup: several pins, and a name", "setup", &all,
+          "node-bootstrap setup --token-file=- --endpoint='[fd00::10]:6443' --ca-cert-hash=" PIN_A
+          " --ca-cert-hash=" PIN_B " --node-name=node-1 <<'END'\n" TOKEN "\nEND\n" },
         { "config: strings are quoted", "config", &all,
           "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
-          "discovery:\n  endpoints: [\"[fd00::10]:6443\", \"api.example.org:6443\"]\n"
+          "discovery:\n  endpoints: [\"[fd00::10]:6443\"]\n"
           "  caCertHashes: [\"" PIN_A "\", \"" PIN_B "\"]\n"
           "node:\n  name: \"node-1\"\nbootstrap:\n  token: \"" TOKEN "\"\n" },
-        { "join-configuration: v1beta2 before Kubernetes 1.22", "join-configuration", &one,
-          "apiVersion: kubeadm.k8s.io/v1beta2\nkind: JoinConfiguration\n"
-          "discovery:\n  bootstrapToken:\n    token: \"" TOKEN "\"\n"
-          "    apiServerEndpoint: \"10.0.0.10:6443\"\n    caCertHashes: [\"" PIN_A "\"]\n" },
-        { "join-configuration: v1beta4 today", "join-configuration", &all,
-          "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n"
-          "discovery:\n  bootstrapToken:\n    token: \"" TOKEN "\"\n"
-          "    apiServerEndpoint: \"[fd00::10]:6443\"\n"
-          "    caCertHashes: [\"" PIN_A "\", \"" PIN_B "\"]\n"
-          "nodeRegistration:\n  name: \"node-1\"\n" },
         { "credential: the token alone", "credential", &all, TOKEN "\n" },
         { "ignition: the token's data URL", "ignition", &one,
           "...\"source\": \"data:," TOKEN "%0A\"" },
         { "ignition: all but unreserved characters are escaped", "ignition", &all,
-          "...%5B%22%5Bfd00%3A%3A10%5D%3A6443%22%2C%20%22api.example.org%3A6443%22%5D%0A" },
+          "...%5B%22%5Bfd00%3A%3A10%5D%3A6443%22%5D%0A" },
 };
 
 static void format(const char *form, const struct nb_handout *handout, struct nb_buffer *ret) {
@@ -90,77 +75,57 @@ static void formats(void **state) {
                 assert_string_equal(text.data, c->expected);
 }
 
-struct version_case {
-        const char *name;
-        unsigned minor;
-        const char *expected;
-};
-
-static struct version_case versions[] = {
-        { "version: unknown", 0, "v1beta4\n" },
-        { "version: the last with v1beta2", 21, "v1beta2\n" },
-        { "version: the first with v1beta3", 22, "v1beta3\n" },
-        { "version: the last without v1beta4", 30, "v1beta3\n" },
-        { "version: the first with v1beta4", 31, "v1beta4\n" },
-};
-
-static void chooses_version(void **state) {
-        static const char start[] = "apiVersion: kubeadm.k8s.io/";
-        const struct version_case *c = *state;
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOUT_MAX);
-        struct nb_handout handout = one;
-
-        handout.kubernetes_minor = c->minor;
-        format("join-configuration", &handout, &text);
-        assert_memory_equal(text.data + strlen(start), c->expected, strlen(c->expected));
-}
+static const char *const names[] = { "kubeadm",      "setup",    "config",
+                                     "cloud-config", "ignition", "credential" };
 
 static void does_not_find_other_forms(_unused_ void **state) {
         assert_null(nb_handout_find("Kubeadm"));
         assert_null(nb_handout_find(""));
 }
 
-/* Every form at its largest: 16 host names of 253 bytes, 16 pins and a name of 253 bytes. */
+static void the_message_names_all(_unused_ void **state) {
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                assert_non_null(strstr(NB_HANDOUT_NAMES, names[i]));
+}
+
+/* Every form at its largest: a host name of 253 bytes, 16 pins and a name of 253 bytes. */
 static void the_largest_fits_without_growing(_unused_ void **state) {
         char endpoint[260], node[254];
-        struct nb_handout handout = { .token = TOKEN,
-                                      .n_endpoints = NB_HANDOUT_ENDPOINTS_MAX,
-                                      .n_pins = NB_HANDOUT_PINS_MAX,
-                                      .node = node };
+        struct nb_handout handout = {
+                .token = TOKEN, .endpoint = endpoint, .n_pins = NB_HANDOUT_PINS_MAX, .node = node
+        };
 
         memset(endpoint, 'a', sizeof(endpoint) - 1);
         memcpy(endpoint + 253, ":65535", 7);
         memset(node, 'b', 253);
         node[253] = '\0';
-        for (unsigned i = 0; i < NB_HANDOUT_ENDPOINTS_MAX; i++)
-                handout.endpoints[i] = endpoint;
         for (unsigned i = 0; i < NB_HANDOUT_PINS_MAX; i++)
                 memcpy(handout.pins[i], PIN_A, sizeof(PIN_A));
-        for (const struct nb_handout_form *form = nb_handout_forms; form->name; form++) {
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOUT_MAX);
 
-                assert_int_equal(nb_handout_format(form, &handout, &text), 0);
+                format(names[i], &handout, &text);
                 assert_int_equal(text.allocated, NB_HANDOUT_MAX + 1);
                 assert_int_equal(text.data[text.len - 1], '\n');
                 assert_non_null(strstr(text.data, TOKEN));
         }
 }
 
-static int run_format(const void *form) {
+static int run_format(const void *name) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOUT_MAX);
 
-        return nb_handout_format(form, &all, &text);
+        return nb_handout_format(nb_handout_find(name), &all, &text);
 }
 
 static void reports_lack_of_memory(_unused_ void **state) {
-        for (const struct nb_handout_form *form = nb_handout_forms; form->name; form++)
-                allocation_try_all(run_format, form);
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                allocation_try_all(run_format, names[i]);
 }
 
 int main(void) {
         CASES(forms, formats);
-        CASES(versions, chooses_version);
         CASE(does_not_find_other_forms);
+        CASE(the_message_names_all);
         CASE(the_largest_fits_without_growing);
         CASE(reports_lack_of_memory);
         return case_run("handout");

@@ -356,6 +356,18 @@ static void visits_keys(void **state) {
         }
 }
 
+static void text_is_as_in_the_document(_unused_ void **state) {
+        struct nb_failure f = {};
+        _cleanup_(nb_json_done) struct nb_json json = parse_sample(&f);
+
+        assert_string_equal(nb_json_text(&json, "o", '{'), "{\"p\":{\"q\":\"deep\"},\"a-b/c\":1}");
+        assert_string_equal(nb_json_text(&json, "l", '['), "[\"x\",{\"y\":\"z\"},[5]]");
+        assert_null(nb_json_text(&json, "missing", '{'));
+        assert_int_equal(json.r, 0);
+        assert_null(nb_json_text(&json, "l", '{'));
+        assert_true(json.r < 0);
+}
+
 struct quote_case {
         const char *name;
         const char *text;
@@ -470,6 +482,7 @@ int main(void) {
         CASE(other_documents_have_no_keys);
         CASE(finds_nothing_after_a_failure);
         CASE(visits_keys);
+        CASE(text_is_as_in_the_document);
         CASES(quotes, quotes_text);
         CASE(quoting_keeps_the_ceiling);
         CASE(writes_a_compact_document);

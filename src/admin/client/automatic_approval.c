@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "admin/client/automatic_approval.h"
+#include "admin/client/calls.h"
+#include "admin/client/claim.h"
+#include "admin/policy/bootstrap_token.h"
+#include "admin/policy/node_request.h"
+#include "base/macro.h"
+#include "codec/json.h"
+#include "system/clock.h"
+#include "system/log.h"
+
+#define REVIEW "asking for the rights of tokens"
+#define LEASE "reading the Lease " NB_LEASE_NAME
+#define BODY_MAX ((size_t)16 * 1024)
+
+static int read_review(struct nb_json *json) {
+        int r = nb_json_boolean(json, "status.allowed");
+        char error[128];
+
+        nb_json_line(json, "status.evaluationError", error, sizeof(error));
+        if (r < 0 || (r == 0 && error[0]))
+                nb_json_refuse(json, "status.allowed", "an answer", error[0] ? error : NULL);
+        return json->r < 0 ? json->r : r;
+}
+
+int nb_group_may_create(struct nb_admin *admin, const char *group, const char *subresource,
+                        struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        struct nb_admin_call call = {
+                .method = "POST",
+                .what = REVIEW,
+                .path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        };
+        int r;
+
+        /* The groups that the API server gives every bootstrap token. */
+        nb_buffer_append_string(&body,
+                                "{\"apiVersion\":\"authorization.k8s.io/v1\","
+                                "\"kind\":\"SubjectAccessReview\","
+                                "\"spec\":{\"user\":\"" NB_BOOTSTRAP_USER_PREFIX "aaaaaa\","
+                                "\"groups\":[\"system:bootstrappers\",\"system:authenticated\",");
+        nb_json_quote(group, strlen(group), &body);
+        nb_buffer_printf(&body,
+                         "],\"resourceAttributes\":{\"group\":\"certificates.k8s.io\","
+                         "\"resource\":\"certificatesigningrequests\",\"subresource\":\"%s\","
+                         "\"verb\":\"create\"}}}",
+                         subresource);
+        if (body.error < 0)
+                return nb_failure_set_memory(f);
+        call.body = body.data;
+        call.body_len = body.len;
+        r = nb_admin_perform(admin, &call, &answer, f);
+        if (r < 0)
+                return r;
+        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, REVIEW, NB_ANSWER_MALFORMED,
+                             f);
+        return read_review(&json);
+}
+
+int nb_controller_is_running(struct nb_admin *admin, struct nb_failure *f) {
+        static const struct nb_admin_call call = { .method = "GET",
+                                                   .what = LEASE,
+                                                   .path = NB_LEASES_PATH "/" NB_LEASE_NAME };
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        const char *renewed, *holder;
+        time_t when = 0;
+        int r = nb_admin_perform(admin, &call, &answer, f);
+
+        if (r < 0 || r == 404)
+                return r < 0 ? r : 0;
+        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, LEASE, NB_ANSWER_MALFORMED,
+                             f);
+        renewed = nb_json_string(&json, "spec.renewTime");
+        holder = nb_json_string(&json, "spec.holderIdentity");
+        if (json.r < 0)
+                return json.r;
+        if (!holder || !holder[0] || !renewed || nb_rfc3339_parse(renewed, &when) < 0)
+                return 0;
+        /* The clock of an administrator's machine may be wrong; the API server's is at hand. */
+        return (answer.date > 0 ? answer.date : time(NULL)) - when <= 2 * NB_LEASE_DURATION_SEC;
+}
+
+static int refuse_group(struct nb_admin *admin, const char *group, struct nb_failure *f) {
+        int r = nb_group_may_create(admin, group, "nodeclient", f);
+
+        if (r > 0)
+                r = nb_failure_set(f, NB_ADMIN_AUTOMATIC_APPROVAL, 0,
+                                   "kube-controller-manager approves every request of the group "
+                                   "'%s', for any node: this group, system:bootstrappers or "
+                                   "system:authenticated may create "
+                                   "certificatesigningrequests/nodeclient",
+                                   group);
+        else if (r < 0 && f->code != NB_NONE)
+                nb_failure_add(f, "; --force does not ask");
+        return r;
+}
+
+int nb_automatic_approval_refuse(struct nb_admin *admin, const char *groups, bool is_forced,
+                                 struct nb_failure *f) {
+        char group[NB_TOKEN_GROUPS_MAX + 1];
+        struct nb_failure unknown = { 0 };
+        int r = 0;
+
+        for (size_t len; !is_forced && *groups && r >= 0; groups += len + (groups[len] == ',')) {
+                len = strcspn(groups, ",");
+                snprintf(group, sizeof(group), "%.*s", (int)len, groups);
+                r = refuse_group(admin, group, f);
+        }
+        if (r < 0)
+                return r;
+        r = nb_controller_is_running(admin, &unknown);
+        if (r <= 0)
+                nb_log(LOG_WARNING, NB_NONE, "%s",
+                       r < 0 ? unknown.detail
+                             : "no controller is running, so requests stay pending: start "
+                               "node-bootstrap-controller.service, or approve them with "
+                               "`node-bootstrap-admin approve`");
+        return 0;
+}
