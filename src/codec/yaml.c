@@ -363,6 +363,18 @@ bool nb_yaml_is_null(const struct nb_yaml_node *node) {
         return false;
 }
 
+bool nb_yaml_is_empty(const struct nb_yaml_node *node) {
+        if (nb_yaml_is_null(node))
+                return true;
+        return node->type == NB_YAML_SCALAR ? node->value_len == 0 : !node->first;
+}
+
+const char *nb_yaml_text(const struct nb_yaml_node *mapping, const char *key) {
+        const struct nb_yaml_node *node = nb_yaml_get(mapping, key);
+
+        return !nb_yaml_is_empty(node) && node->type == NB_YAML_SCALAR ? node->value : NULL;
+}
+
 static bool is_number(const char *text) {
         char *end;
 

@@ -58,6 +58,12 @@ const struct nb_yaml_node *nb_yaml_get(const struct nb_yaml_node *mapping, const
 /* A plain scalar that is empty, ~ or null, or a missing node. */
 bool nb_yaml_is_null(const struct nb_yaml_node *node);
 
+/* A null, an empty scalar, or a list or mapping without entries. */
+bool nb_yaml_is_empty(const struct nb_yaml_node *node);
+
+/* The scalar of an entry; NULL if it is missing, empty or not a scalar. */
+const char *nb_yaml_text(const struct nb_yaml_node *mapping, const char *key);
+
 /* For messages: "a list", "a mapping", "nothing", "a boolean", "a number" (plain scalars, YAML 1.2
  * core schema), or "a string". */
 const char *nb_yaml_type_name(const struct nb_yaml_node *node);

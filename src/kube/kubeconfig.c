@@ -60,19 +60,6 @@ static const char *printable_key(const struct nb_yaml_node *node) {
         return nb_text_contains_token(node->key) ? "a key" : node->key;
 }
 
-static bool is_empty(const struct nb_yaml_node *node) {
-        if (nb_yaml_is_null(node))
-                return true;
-        return node->type == NB_YAML_SCALAR ? node->value_len == 0 : !node->first;
-}
-
-/* NULL if the value is missing, empty or not a scalar. */
-static const char *find_text(const struct nb_yaml_node *mapping, const char *key) {
-        const struct nb_yaml_node *node = nb_yaml_get(mapping, key);
-
-        return !is_empty(node) && node->type == NB_YAML_SCALAR ? node->value : NULL;
-}
-
 /* --- The document --- */
 
 static int open_document(struct reading *reading, struct nb_yaml_node **ret_document) {
@@ -90,8 +77,8 @@ static int open_document(struct reading *reading, struct nb_yaml_node **ret_docu
         if (r < 0)
                 return r;
         reading->root = *ret_document;
-        kind = find_text(reading->root, "kind");
-        version = find_text(reading->root, "apiVersion");
+        kind = nb_yaml_text(reading->root, "kind");
+        version = nb_yaml_text(reading->root, "apiVersion");
         if (reading->root && reading->root->type == NB_YAML_MAPPING &&
             (kind ? strcmp(kind, "Config") == 0 : !reading->policy->needs_kind) &&
             (!version || strcmp(version, "v1") == 0))
@@ -112,11 +99,11 @@ static int find_entry(const struct reading *reading, const char *list, const cha
         const char *member;
         unsigned i = 0;
 
-        if (!is_empty(entries) && entries->type != NB_YAML_SEQUENCE)
+        if (!nb_yaml_is_empty(entries) && entries->type != NB_YAML_SEQUENCE)
                 return refuse_field(reading, NULL, list, "a list", nb_yaml_type_name(entries));
         for (const struct nb_yaml_node *entry = entries ? entries->first : NULL; entry;
              entry = entry->next, i++) {
-                const char *entry_name = find_text(entry, "name");
+                const char *entry_name = nb_yaml_text(entry, "name");
 
                 if (name && (!entry_name || strcmp(entry_name, name) != 0))
                         continue;
@@ -138,7 +125,7 @@ static int find_entry(const struct reading *reading, const char *list, const cha
 /* The names of the current context's cluster and user; NULL if no context is set. */
 static int find_current(const struct reading *reading, const char **ret_cluster,
                         const char **ret_user) {
-        const char *name = find_text(reading->root, "current-context");
+        const char *name = nb_yaml_text(reading->root, "current-context");
         struct entry context;
         int r;
 
@@ -147,8 +134,8 @@ static int find_current(const struct reading *reading, const char **ret_cluster,
         r = find_entry(reading, "contexts", name, &context);
         if (r < 0)
                 return r;
-        *ret_cluster = find_text(context.fields, "cluster");
-        *ret_user = find_text(context.fields, "user");
+        *ret_cluster = nb_yaml_text(context.fields, "cluster");
+        *ret_user = nb_yaml_text(context.fields, "user");
         if (*ret_cluster && *ret_user)
                 return 0;
         return refuse_field(reading, NULL, context.path, "a cluster and a user", "less");
@@ -159,7 +146,7 @@ static int find_current(const struct reading *reading, const char **ret_cluster,
 static int read_file(const struct reading *reading, const struct entry *entry, const char *key,
                      struct nb_secret *ret) {
         const struct nb_kubeconfig_input *input = reading->input;
-        const char *name = find_text(entry->fields, key);
+        const char *name = nb_yaml_text(entry->fields, key);
         char path[PATH_MAX];
         int r;
 
@@ -202,14 +189,14 @@ static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
 /* 1; 0 if there is neither data nor a path. Data takes precedence, as in clientcmd. */
 static int take_pem(const struct reading *reading, const struct entry *entry, const char *key,
                     struct nb_secret *ret) {
-        bool has_path = !is_empty(nb_yaml_get(entry->fields, key));
+        bool has_path = !nb_yaml_is_empty(nb_yaml_get(entry->fields, key));
         const struct nb_yaml_node *data;
         char data_key[64];
         int r;
 
         snprintf(data_key, sizeof(data_key), "%s-data", key);
         data = nb_yaml_get(entry->fields, data_key);
-        if (!is_empty(data) && (!has_path || reading->input->read)) {
+        if (!nb_yaml_is_empty(data) && (!has_path || reading->input->read)) {
                 r = decode_pem(data, ret);
                 if (r == -ENOMEM)
                         return nb_failure_set_memory(reading->f);
@@ -250,7 +237,7 @@ static int take_text(const struct reading *reading, const struct entry *entry, c
         const struct nb_yaml_node *node = nb_yaml_get(entry->fields, key);
 
         ret[0] = '\0';
-        if (is_empty(node))
+        if (nb_yaml_is_empty(node))
                 return 0;
         if (node->type != NB_YAML_SCALAR || node->value_len >= size || verify(node->value) < 0)
                 return refuse_field(
@@ -269,7 +256,7 @@ static int take_server(const struct reading *reading, const struct entry *entry,
         char quoted[NB_TEXT_QUOTED_SIZE];
         const char *found;
 
-        if (is_empty(node) || node->type != NB_YAML_SCALAR)
+        if (nb_yaml_is_empty(node) || node->type != NB_YAML_SCALAR)
                 found = nb_yaml_type_name(node);
         else if (nb_url_parse(node->value, node->value_len, ret) >= 0)
                 return 0;
@@ -286,7 +273,7 @@ static int take_cluster(const struct reading *reading, const struct entry *entry
         const struct nb_yaml_node *node = nb_yaml_get(entry->fields, insecure);
         int r;
 
-        if (!is_empty(node) &&
+        if (!nb_yaml_is_empty(node) &&
             (node->type != NB_YAML_SCALAR || !node->is_plain || strcmp(node->value, "false") != 0))
                 return refuse_field(reading, entry, insecure, "false or nothing",
                                     node->type == NB_YAML_SCALAR ? "another value"
@@ -337,7 +324,7 @@ static const char *find_credential(const struct nb_yaml_node *mapping, bool is_e
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
                 const char *found = printable_key(node);
 
-                if (is_empty(node) || (is_entry && strcmp(node->key, "name") == 0))
+                if (nb_yaml_is_empty(node) || (is_entry && strcmp(node->key, "name") == 0))
                         continue;
                 if (is_entry && strcmp(node->key, "user") == 0)
                         found = find_credential(node, false);
@@ -352,7 +339,7 @@ static int verify_no_credentials(const struct reading *reading) {
         char path[32];
         unsigned i = 0;
 
-        if (is_empty(users))
+        if (nb_yaml_is_empty(users))
                 return 0;
         if (users->type != NB_YAML_SEQUENCE || reading->policy->users == NB_KUBECONFIG_USERS_NONE)
                 return refuse_field(reading, NULL, "users", "none", nb_yaml_type_name(users));
@@ -369,11 +356,11 @@ static int verify_no_credentials(const struct reading *reading) {
 static int take_token(const struct reading *reading, const struct entry *user,
                       struct nb_identity *ret) {
         _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
-        const char *text = find_text(user->fields, "token"), *key = "token";
+        const char *text = nb_yaml_text(user->fields, "token"), *key = "token";
         size_t len = text ? strlen(text) : 0;
         int r;
 
-        if (!is_empty(nb_yaml_get(user->fields, "tokenFile"))) {
+        if (!nb_yaml_is_empty(nb_yaml_get(user->fields, "tokenFile"))) {
                 key = "tokenFile";
                 r = read_file(reading, user, key, &file);
                 if (r < 0)
@@ -431,7 +418,7 @@ static int take_user(const struct reading *reading, const struct entry *user,
         for (const struct nb_yaml_node *node = user->fields->first; node; node = node->next) {
                 size_t i = 0;
 
-                if (is_empty(node))
+                if (nb_yaml_is_empty(node))
                         continue;
                 while (i < N_ELEMENTS(known) && strcmp(node->key, known[i].key) != 0)
                         i++;
@@ -553,7 +540,7 @@ static void find_any(const struct reading *reading, const char *list, const char
 static int take_client_data(const struct reading *reading, const struct entry *user,
                             const char *key, struct nb_secret *ret) {
         const struct nb_yaml_node *node = nb_yaml_get(user->fields, key);
-        int r = is_empty(node) ? 0 : decode_pem(node, ret);
+        int r = nb_yaml_is_empty(node) ? 0 : decode_pem(node, ret);
 
         return r == -ENOMEM ? nb_failure_set_memory(reading->f) : 0;
 }
@@ -570,11 +557,11 @@ int nb_kubeconfig_parse_client(const char *origin, const char *text, size_t len,
         if (!is_zeroed(text, len)) {
                 r = open_document(&reading, &client.document);
                 if (r < 0)
-                        return r == -ENOMEM || find_text(client.document, "kind") ? r : -EBADMSG;
-                find_any(&reading, "contexts", find_text(client.document, "current-context"),
+                        return r == -ENOMEM || nb_yaml_text(client.document, "kind") ? r : -EBADMSG;
+                find_any(&reading, "contexts", nb_yaml_text(client.document, "current-context"),
                          &context);
-                find_any(&reading, "clusters", find_text(context.fields, "cluster"), &cluster);
-                find_any(&reading, "users", find_text(context.fields, "user"), &user);
+                find_any(&reading, "clusters", nb_yaml_text(context.fields, "cluster"), &cluster);
+                find_any(&reading, "users", nb_yaml_text(context.fields, "user"), &user);
                 r = take_client_data(&reading, &user, "client-certificate-data",
                                      &client.certificate);
                 if (r < 0)
@@ -583,10 +570,10 @@ int nb_kubeconfig_parse_client(const char *origin, const char *text, size_t len,
                 if (r < 0)
                         return r;
         }
-        client.server = find_text(cluster.fields, "server");
-        client.ca_file = find_text(cluster.fields, "certificate-authority");
-        client.certificate_file = find_text(user.fields, "client-certificate");
-        client.key_file = find_text(user.fields, "client-key");
+        client.server = nb_yaml_text(cluster.fields, "server");
+        client.ca_file = nb_yaml_text(cluster.fields, "certificate-authority");
+        client.certificate_file = nb_yaml_text(user.fields, "client-certificate");
+        client.key_file = nb_yaml_text(user.fields, "client-key");
         *ret_client = TAKE(client);
         return 0;
 }

@@ -379,10 +379,6 @@ void nb_http_cancel(struct nb_http_transfer *transfer) {
         free(transfer);
 }
 
-bool nb_http_is_idle(const struct nb_http *http) {
-        return !http->first;
-}
-
 bool nb_http_has_connected(const struct nb_http *http) {
         return http->has_connected;
 }

@@ -173,9 +173,6 @@ int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret
 int nb_http_finish_unverified(struct nb_http_transfer *transfer,
                               struct nb_unverified *ret_unverified, struct nb_failure *f);
 
-/* Whether no transfer is running. */
-bool nb_http_is_idle(const struct nb_http *http);
-
 /* Whether any transfer so far has connected, even if it failed later. */
 bool nb_http_has_connected(const struct nb_http *http);
 

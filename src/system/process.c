@@ -118,8 +118,9 @@ static bool has_ended(int child_fd, pid_t pid) {
  * -ECANCELED; -E2BIG; -errno. */
 static int await_end(const struct nb_process *process, pid_t pid, const int signal_fds[static 2],
                      int reader) {
-        uint64_t end = process->timeout_ms > 0 ? nb_now_ms() + process->timeout_ms
-                                               : NB_TIME_INFINITE;
+        uint64_t end = process->timeout_ms > 0 && !process->is_interactive
+                               ? nb_now_ms() + process->timeout_ms
+                               : NB_TIME_INFINITE;
         struct pollfd polls[] = { { .fd = signal_fds[0], .events = POLLIN },
                                   { .fd = signal_fds[1], .events = POLLIN },
                                   { .fd = reader, .events = POLLIN } };
@@ -150,8 +151,11 @@ static int await_end(const struct nb_process *process, pid_t pid, const int sign
                         r = read_output(reader, process->output);
                 if (r < 0)
                         return r;
-                if (r == 0)
-                        polls[2].fd = -1;
+                if (r > 0)
+                        continue;
+                polls[2].fd = -1;
+                if (process->is_interactive && process->timeout_ms > 0)
+                        end = now + process->timeout_ms;
         }
 }
 

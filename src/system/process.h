@@ -27,7 +27,7 @@ struct nb_process {
         size_t input_len;
         struct nb_secret *output; /* its standard output is appended; initialized by the caller.
                                      NULL: discarded */
-        uint32_t timeout_ms;      /* 0: none */
+        uint32_t timeout_ms;      /* 0: none. If it is interactive: from the end of its output */
         bool is_error_passed;     /* it has the standard error of this process */
         bool is_interactive; /* it has all standard streams of this process, apart from `output`,
                                 and is in its process group, or it could not read from the

@@ -23,7 +23,6 @@ GROUP = "system:bootstrappers:node-bootstrap"
 EVENTS = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 USAGES = ["digital signature", "key encipherment", "client auth"]
-KEY = pki.new_key()
 numbers = itertools.count()
 
 
@@ -61,11 +60,11 @@ def token_for(plane, node):
     return token
 
 
-def submit(plane, token, node):
-    """A CSR as a node with this token sends it; returns its name."""
-    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(KEY, hashes.SHA256())
+def submit(plane, token, node, ca=None):
+    """A CSR as a node with this token sends it; returns its name. `ca`: of the API server, unless it is the cluster's."""
+    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(pki.new_key(), hashes.SHA256())
     connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=60,
-                                             context=ssl.create_default_context(cadata=plane.ca.pem.decode()))
+                                             context=ssl.create_default_context(cadata=(ca or plane.ca).pem.decode()))
     connection.request("POST", CSRS, json.dumps({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"generateName": "controlled-"},
         "spec": {"request": base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode(), "usages": USAGES,
@@ -139,6 +138,20 @@ def test_of_concurrent_uses_of_a_token_one_wins(plane, start):
         for csr in set(made) - {winner}:
             await_event(plane, csr, "TokenUsed")
             assert conditions(plane, csr) == []
+
+
+def test_the_ca_is_rotated(unattended_cluster, administer):
+    """The kubeconfig of the controller has the new CA when the API server has its new certificate."""
+    plane, other = unattended_cluster, pki.Authority()
+    account = prepare(plane)
+    with administer(plane).controller("--parts=approve-client", account=account) as controller:
+        with plane.serving_with(other):
+            until(lambda: "admin-untrusted" in controller.log(), "the controller does not trust the new certificate")
+            account.write_text(account.read_text().replace(*(base64.b64encode(ca.pem).decode() for ca in (plane.ca, other))))
+            name = fresh_name()
+            csr = submit(plane, token_for(plane, name), name, other)
+            until(lambda: conditions(plane, csr) == ["Approved"], "a controller with the new CA approves")
+        assert controller.process.poll() is None
 
 
 ALERTS = SOURCE / "packaging/prometheus/alerts.yaml"

@@ -238,7 +238,10 @@ class Objects:
             if query.get("continue"):
                 version, after = pki.json.loads(pki.base64.urlsafe_b64decode(query["continue"] + "=="))
                 if version < self.oldest:
-                    raise Refusal(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+                    reply = status(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+                    document = pki.json.loads(reply.body)
+                    document["metadata"]["continue"] = pki.b64url(pki.json.dumps([self.version, after]).encode())
+                    return Reply(410, pki.compact(document), reply.headers)
             found = [(key, obj) for key, obj in self._matching(place, query.get("fieldSelector")) if after is None or list(key) > after]
             metadata = {"resourceVersion": str(version)}
             if limit and len(found) > limit:

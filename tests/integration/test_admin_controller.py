@@ -158,7 +158,7 @@ def test_a_token_that_is_bound_later_is_noticed(cluster, start):
     start().wait_line("is the leader")
     cluster.request("one", "n1", "cccccc")
     cluster.await_event("one", "TokenMissing")
-    cluster.token("cccccc", "n1")
+    cluster.token("cccccc", "n1", created=-60)
     cluster.await_approval("one")
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How node-bootstrap-admin finds a kubeconfig, the credentials that it takes from it, and what it says about those that it cannot use."""
 
+import contextlib
 import json
 import os
 import pathlib
 import pty
+import signal
 import socket
 import subprocess
 
@@ -12,6 +14,7 @@ import pytest
 
 import admin
 import pki
+from admin_cluster import Cluster, await_true
 
 TOKENS = "list secrets"
 POD = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -36,6 +39,26 @@ def refusal(*words, status=78, code="admin-kubeconfig-unusable", **options):
     assert (result.returncode, result.stdout) == (status, "")
     assert f": {code}: " in result.stderr
     return result.stderr
+
+
+@contextlib.contextmanager
+def pod(api, account):
+    """The files of a ServiceAccount; yields the variables of the pod."""
+    POD.mkdir(parents=True)
+    try:
+        (POD / "ca.crt").write_bytes(api.cluster.ca.pem)
+        (POD / "token").write_text(token_of(api, account)["token"] + "\n")
+        yield {"KUBERNETES_SERVICE_HOST": api.host, "KUBERNETES_SERVICE_PORT": api.port}
+    finally:
+        for path in POD.iterdir():
+            path.unlink()
+        POD.rmdir()
+
+
+def cut_connections(api):
+    for connection in list(api.connections):
+        with contextlib.suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def token_of(api, user):
@@ -70,20 +93,12 @@ def test_the_home_directory_comes_before_the_file_of_kubeadm(api, tmp_path):
 
 def test_a_pod_uses_its_service_account(api):
     account = "system:serviceaccount:kube-system:controller"
-    POD.mkdir(parents=True)
-    try:
-        (POD / "ca.crt").write_bytes(api.cluster.ca.pem)
-        (POD / "token").write_text(token_of(api, account)["token"] + "\n")
-        env = {"KUBERNETES_SERVICE_HOST": api.host, "KUBERNETES_SERVICE_PORT": api.port}
+    with pod(api, account) as env:
         assert user_of(api, env=env) == account
         (POD / "token").write_text("")
-        assert "expected a CA and a token" in refusal(env=env)
+        assert "tokenFile: expected a token" in refusal(env=env)
         (POD / "token").unlink()
         assert "automountServiceAccountToken" in refusal(env=env)
-    finally:
-        for path in POD.iterdir():
-            path.unlink()
-        POD.rmdir()
 
 
 def test_without_any_it_names_the_places():
@@ -110,7 +125,7 @@ def test_each_entry_is_taken_from_the_first_file_that_has_it(api, tmp_path):
     (tmp_path / "deep" / "ca.pem").write_bytes(api.cluster.ca.pem)
     env = {"KUBECONFIG": f"{tmp_path}/missing::{first}:{second}:{third}:"}
     assert user_of(api, env=env) == "second"
-    assert "context 'one' names the cluster 'no', which is not in the list of clusters" in refusal(env={"KUBECONFIG": f"{first}:{third}"})
+    assert "context 'one' names the cluster 'no', which is not in the list" in refusal(env={"KUBECONFIG": f"{first}:{third}"})
 
 
 def test_a_list_of_missing_files(tmp_path):
@@ -128,7 +143,7 @@ def test_another_context(api):
     path = api.kubeconfig(contexts=contexts, users=users, **{"current-context": "one"})
     assert user_of(api, "--kubeconfig", path) == "one"
     assert user_of(api, "--kubeconfig", path, "--context", "two") == "two"
-    assert "there is no context 'three'. Contexts: one, two" in refusal("--kubeconfig", path, "--context", "three")
+    assert "expected a context 'three' with a cluster and a user" in refusal("--kubeconfig", path, "--context", "three")
 
 
 # Credentials.
@@ -147,14 +162,15 @@ def test_files_of_a_client_certificate(api, tmp_path):
 
 UNUSABLE = {
     "no current context": ({"current-context": ""}, "no current-context is set; name one with --context"),
-    "an unknown context": ({"current-context": "x"}, "there is no context 'x'. Contexts: admin@scripted"),
-    "an unknown user": ({"users": []}, "names the user 'kubernetes-admin', which is not in the list of users"),
+    "an unknown context": ({"current-context": "x"}, "expected a context 'x' with a cluster and a user"),
+    "an unknown user": ({"users": []}, "names the user 'kubernetes-admin', which is not in the list"),
     "no credential": ({"user": {}}, "expected either a token, or a client certificate and key, found neither"),
     "two credentials": ({"user": {"token": "t", "client-key-data": "eA=="}}, "found both"),
-    "a password": ({"user": {"username": "admin", "password": "secret-of-admin"}}, "username: Kubernetes 1.19 removed passwords"),
-    "an auth-provider": ({"user": {"auth-provider": {"name": "gcp"}}}, "auth-provider: Kubernetes 1.26 removed it; use exec"),
-    "impersonation": ({"user": {"token": "t", "as": "root"}}, "as: impersonation is not supported"),
-    "an unverified server": ({"cluster": {"server": "https://h", "insecure-skip-tls-verify": True}}, "set certificate-authority-data"),
+    "a password": ({"user": {"username": "admin", "password": "secret-of-admin"}}, "expected either a token, or a client certificate and key, found username"),
+    "an auth-provider": ({"user": {"auth-provider": {"name": "gcp"}}}, "found auth-provider"),
+    "impersonation": ({"user": {"token": "t", "as": "root"}}, "found as"),
+    "exec and impersonation": ({"user": {**admin.exec_user("exit 1"), "as": "root"}}, "expected no other credential, found as"),
+    "an unverified server": ({"cluster": {"server": "https://h", "insecure-skip-tls-verify": True}}, "insecure-skip-tls-verify: expected false or nothing"),
     "plain http": ({"cluster": {"server": "http://h"}}, "expected https://HOST[:PORT][/PREFIX], found 'http://h'"),
     "another kind": ({"kind": "Pod"}, "expected a kubeconfig (kind: Config, apiVersion: v1), found kind 'Pod'"),
     "exec and a token": ({"user": {**admin.exec_user("exit 1"), "token": "t"}}, "expected no other credential, found token"),
@@ -305,12 +321,51 @@ def test_a_token_file_is_read_again_after_a_401(api, tmp_path):
         api.objects.wait(lambda: any(request.user == "old" for request in api.requests))
         (tmp_path / "token").write_text(token_of(api, "new")["token"])
         del api.cluster.bearers["token-of-old"]
-        for connection in list(api.connections):    # its watches begin again
-            try:
-                connection.sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        cut_connections(api)    # its watches begin again
         api.objects.wait(lambda: any(request.user == "new" for request in api.requests), 30)
+
+
+def test_a_controller_in_a_pod_takes_another_ca(api):
+    """As when somebody rotates the cluster's CA, and kubelet writes the new one into the pod."""
+    account = "system:serviceaccount:kube-system:controller"
+    with pod(api, account) as env, admin.Running("controller", env=env) as controller:
+        controller.wait_line("is the leader")
+        api.cluster.ca = pki.CA()
+        api.identity = api.cluster.ca.serving()
+        cut_connections(api)
+        controller.wait_line("admin-untrusted")
+        before = len(api.requests)
+        (POD / "ca.crt").write_bytes(api.cluster.ca.pem)
+        api.objects.wait(lambda: any(request.kind == "watch secrets" for request in api.requests[before:]), 30)
+
+
+@pytest.mark.parametrize("kind", ["token", "certificate"])
+def test_watches_continue_with_a_new_token_and_begin_again_with_a_certificate(api, kind):
+    identity = api.client("second", admin.MASTERS)
+    second = {"token": token_of(api, "second"), "certificate": {
+        "clientCertificateData": identity.chain.decode(), "clientKeyData": pki.key_pem(identity.key).decode()}}[kind]
+    cluster, credential = Cluster(api), api.folder / "credential"
+    credential.write_text(admin.exec_credential(**token_of(api, "first"), expirationTimestamp="2020-01-02T03:04:05Z"))
+    with admin.Running("controller", "--kubeconfig", exec_config(api, f"cat {credential}")) as controller:
+        controller.wait_line("is the leader")
+
+        def watchers():
+            return [request.user for request in api.requests if request.verb == "watch"]
+        api.objects.wait(lambda: len(watchers()) == 4)
+        credential.write_text(admin.exec_credential(**second))
+        cluster.settle()       # with requests of the old credential or the new one
+        api.objects.wait(lambda: any(request.user == "second" for request in api.requests))
+        if kind == "certificate":
+            api.objects.wait(lambda: len(watchers()) == 8)
+        cluster.settle("other")
+        assert watchers() == ["first"] * 4 + ["second"] * (4 if kind == "certificate" else 0)
+        assert controller.stop() == 0
+
+
+def test_a_plugin_that_closes_its_output_and_lives_on_is_ended(api):
+    with admin.Running("token", "list", "--kubeconfig", exec_config(api, f"exec >&-; touch {api.folder}/started; exec sleep 100")) as program:
+        await_true((api.folder / "started").exists)
+        assert program.stop(5) == -signal.SIGTERM
 
 
 # The connection.

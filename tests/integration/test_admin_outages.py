@@ -61,6 +61,62 @@ def test_expired_watches_are_listed_again(api, cluster, start):
     cluster.settle()
 
 
+def put_pages(api, times):
+    """More requests than fit into one page, which are not of nodes; the version of the list expires."""
+    for number in range(201):
+        api.objects.put(f"{CSRS}/r{number:03}", spec={"request": "eA==", "signerName": "example.org/x", "username": "x", "usages": []})
+    versions = []
+
+    def expire(request):
+        if "continue" in request.query and len(versions) < times:
+            versions.append(api.objects.put(f"{CSRS}/r000", spec=api.objects.look(f"{CSRS}/r000")["spec"]))
+            api.objects.compact()
+    api.on("list certificatesigningrequests", expire)
+
+
+def test_a_list_whose_version_expires_begins_again(api, cluster, start):
+    put_pages(api, 2)
+    controller = start()
+    cluster.settle("zzz")
+    assert len([request for request in api.seen("list certificatesigningrequests") if "continue" not in request.query]) == 3
+    assert not [line for line in controller.lines if "listing CSRs" in line]
+
+
+def test_a_command_lists_the_rest_of_a_list_whose_version_expires(api, cluster):
+    cluster.token("aaaaaa", "zzz")
+    cluster.request("zzz", "zzz")
+    put_pages(api, 1)
+    done = api.run("approve", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "") and [item["name"] for item in json.loads(done.stdout)] == ["zzz"]
+    assert len(api.seen("list certificatesigningrequests")) == 3
+
+
+def nest(depth):
+    return {"f:a": nest(depth - 1)} if depth else {}
+
+
+def test_objects_that_cannot_be_read_cost_one_line(api, cluster, start):
+    controller = start()
+    controller.wait_line("is the leader")
+    for name in "abc":
+        csr = cluster.request(name, "n1", "zzzzzz")
+        api.objects.put(f"{CSRS}/{name}", csr, metadata={"managedFields": [{"fieldsV1": nest(40)}]})
+    cluster.settle()
+    assert len([line for line in controller.lines if "CSRs" in line]) == 1
+
+
+def test_a_null_character_keeps_nobody_from_leading_and_hides_no_request(api, cluster, start):
+    api.objects.put(f"{LEASES}/node-bootstrap-controller", spec={"holderIdentity": ""}, metadata={"annotations": {"a": "\\u0000 \0"}})
+    controller = start()
+    controller.wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    csr = cluster.request("one", "n1", approved=False)
+    api.objects.put(f"{CSRS}/one", csr, metadata={"annotations": {"a": "\0"}})
+    cluster.await_approval("one")
+    api.objects.wait(lambda: len(api.seen("patch leases")) >= 2)
+    assert not [line for line in controller.lines if "JSON" in line or "no longer the leader" in line]
+
+
 def test_a_watch_that_is_refused_is_tried_again_without_haste(api, cluster, start):
     api.on("watch certificatesigningrequests", INTERNAL, times=3)
     controller = start()

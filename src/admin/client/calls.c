@@ -66,9 +66,9 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, b
         return r < 0 ? r : -EINPROGRESS;
 }
 
-static bool is_usable(const struct nb_http_answer *answer) {
+static bool is_usable(const struct nb_http_answer *answer, bool is_page) {
         return (answer->status >= 200 && answer->status <= 202) || answer->status == 409 ||
-               nb_answer_is_not_found(answer);
+               (answer->status == 410 && is_page) || nb_answer_is_not_found(answer);
 }
 
 static int perform(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
@@ -89,7 +89,8 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call, boo
         /* The token may have been replaced, or revoked before its time. */
         if (answer.status == 401 && admin->is_renewable)
                 admin->expires_ms = 0;
-        if (is_usable(&answer)) {
+        if (is_usable(&answer, is_page)) {
+                admin->unusable_ms = 0;
                 *ret_answer = answer;
                 return (int)answer.status;
         }
@@ -101,6 +102,19 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call, boo
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f) {
         return perform(admin, call, false, ret_answer, f);
+}
+
+struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f) {
+        static const char null[] = "\\u0000";
+
+        for (size_t i = 0; i + strlen(null) <= len; i++) {
+                if (text[i] != '\\')
+                        continue;
+                if (memcmp(text + i, null, strlen(null)) == 0)
+                        memcpy(text + i, "\\ufffd", strlen(null));
+                i++; /* the escaped character, which may be a backslash */
+        }
+        return nb_json_parse(text ? text : "", len, what, NB_ANSWER_MALFORMED, f);
 }
 
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
@@ -115,88 +129,92 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
                 return r;
         if (r == 404)
                 return 0;
-        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, what, NB_ANSWER_MALFORMED,
-                             f);
-        if (json.r < 0) {
+        json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
+        if (json.r < 0)
                 nb_json_done(&json);
-                return f->code == NB_INTERNAL ? -ENOMEM : -EPROTO;
-        }
-        *ret_json = json;
-        return 1;
+        else
+                *ret_json = json;
+        return json.r < 0 ? json.r : 1;
 }
 
 /*
- * Parses the metadata of a page without its items. Anyone who may create objects can make one with
- * a value that is refused here, such as U+0000, so a page with only this object is passed over. The
- * API server writes the metadata, which only it controls, before the items.
+ * Parses the metadata of a page without its items. Anyone who may create objects can make one that
+ * is above the limits, so a page with only this object is passed over. The API server writes the
+ * metadata, which only it controls, before the items.
  */
-static int parse_metadata(const struct nb_http_answer *answer, const char *what,
+static int parse_metadata(const char *what, struct nb_exchange_list *list, struct nb_buffer *page,
                           struct nb_json *ret_json, struct nb_failure *f) {
-        static const char items[] = "\"items\":[";
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_ADMIN_PATH_MAX * 4);
-        const char *page = nb_answer_text(answer),
-                   *at = memmem(page, answer->body.len, items, strlen(items));
+        static const char items[] = "\"items\":[", end[] = "]}";
+        char *at = memmem(page->data, page->len - strlen(end), items, strlen(items));
 
         if (!at)
-                return f->code == NB_INTERNAL ? -ENOMEM : -EPROTO;
-        nb_buffer_append(&text, page, (size_t)(at - page) + strlen(items));
-        nb_buffer_append_string(&text, "]}");
-        if (text.error < 0)
-                return f->code == NB_INTERNAL ? -ENOMEM : -EPROTO;
-        nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object", f->detail);
+                return -EPROTO;
+        at += strlen(items);
+        memcpy(at, end, strlen(end));
+        if (!list->is_ignoring)
+                nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
+                       f->detail);
+        list->is_ignoring = true;
         nb_failure_clear(f);
-        *ret_json = nb_json_parse(text.data, text.len, what, NB_ANSWER_MALFORMED, f);
+        *ret_json = nb_admin_parse(page->data, (size_t)(at - page->data) + strlen(end), what, f);
         return ret_json->r;
 }
 
-/* Reads one page of at most `limit` items. */
-static int read_page(struct nb_admin *admin, const char *what, const char *path, const char *next,
-                     int limit, struct nb_json *ret_json, size_t *ret_size, struct nb_failure *f) {
+/* Reads one page of at most list->limit items. After a 410 it is the API server's answer, which
+ * says where a list of the objects as they are now continues. */
+static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_list *list,
+                     bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         char page[NB_ADMIN_PATH_MAX];
         const struct nb_admin_call call = { .method = "GET", .what = what, .path = page };
         int r;
 
         /* The continue token is base64url, so it needs no escape in a URL. */
-        if (snprintf(page, sizeof(page), "%s%climit=%d%s%s", path, strchr(path, '?') ? '&' : '?',
-                     limit, next[0] ? "&continue=" : "", next) >= (int)sizeof(page))
+        if (snprintf(page, sizeof(page), "%s%climit=%d%s%s", list->path,
+                     strchr(list->path, '?') ? '&' : '?', list->limit,
+                     list->next[0] ? "&continue=" : "", list->next) >= (int)sizeof(page))
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "%s: the continue token is too long", what);
         r = perform(admin, &call, true, &answer, f);
         if (r < 0)
-                return f->http_status == 410 ? -EAGAIN : r;
+                return r;
         if (r == 404)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
                                            "%s: the API server does not serve it", what);
-        *ret_size = answer.body.len;
-        *ret_json = nb_json_parse(nb_answer_text(&answer), answer.body.len, what,
-                                  NB_ANSWER_MALFORMED, f);
-        if (ret_json->r >= 0 || limit > 1 || f->code != NB_ANSWER_MALFORMED)
+        if (r == 410 && is_consistent)
+                return -ESTALE;
+        list->size = answer.body.len;
+        *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
+        if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
+                return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
+                                           "%s: the list changes faster than it can be read", what);
+        if (ret_json->r >= 0 || list->limit > 1 || list->size < 2 || f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
         nb_json_done(ret_json);
-        return parse_metadata(&answer, what, ret_json, f);
+        return parse_metadata(what, list, &answer.body, ret_json, f);
 }
 
-/* Visits the items of one page, and reads where the next one begins ("" after the last one). */
-static int visit_page(struct nb_json *json, nb_admin_visit *visit, void *userdata, char *ret_next,
-                      size_t next_size, char *ret_version) {
+/* Visits the items of one page, and reads where the next one begins. */
+static int visit_page(struct nb_exchange_list *list, bool is_consistent, struct nb_json *json,
+                      nb_admin_visit *visit, void *userdata) {
         const char *next = nb_json_string(json, "metadata.continue");
         ssize_t n = nb_json_array(json, "items");
 
-        nb_json_copy(json, "metadata.resourceVersion", ret_version, NB_RESOURCE_VERSION_SIZE);
-        if (next && strlen(next) >= next_size)
+        if (is_consistent)
+                nb_json_copy(json, "metadata.resourceVersion", list->version,
+                             sizeof(list->version));
+        if (next && strlen(next) >= sizeof(list->next))
                 nb_json_refuse(json, "metadata.continue", "a shorter text", next);
-        snprintf(ret_next, next_size, "%s", next && json->r >= 0 ? next : "");
+        snprintf(list->next, sizeof(list->next), "%s", next && json->r >= 0 ? next : "");
         for (ssize_t i = 0; i < n && json->r >= 0; i++) {
                 char path[32];
-                struct nb_json item;
+                struct nb_json item = *json;
                 int r;
 
                 snprintf(path, sizeof(path), "items[%zd]", i);
-                item = (struct nb_json){ nb_json_object(json, path), json->what, json->code,
-                                         json->f, json->r };
-                if (item.r < 0)
-                        return item.r;
+                item.root = nb_json_object(json, path);
+                if (json->r < 0)
+                        break;
                 r = visit(userdata, &item);
                 if (r < 0 || item.r < 0)
                         return r < 0 ? r : item.r;
@@ -205,14 +223,13 @@ static int visit_page(struct nb_json *json, nb_admin_visit *visit, void *userdat
 }
 
 static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_list *list,
-                      nb_admin_visit *visit, void *userdata, struct nb_failure *f) {
+                      bool is_consistent, nb_admin_visit *visit, void *userdata,
+                      struct nb_failure *f) {
         if (list->limit == 0)
                 list->limit = NB_ADMIN_PAGE;
-        do {
+        for (;;) {
                 _cleanup_(nb_json_done) struct nb_json json = { 0 };
-                size_t size = 0;
-                int r = read_page(admin, what, list->path, list->next, list->limit, &json, &size,
-                                  f);
+                int r = read_page(admin, what, list, is_consistent, &json, f);
 
                 /* Anyone who may create objects can make them so large that a page is above the
                  * limits, so try with fewer. */
@@ -222,39 +239,37 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
                         continue;
                 }
                 if (r >= 0)
-                        r = visit_page(&json, visit, userdata, list->next, sizeof(list->next),
-                                       list->version);
-                if (r < 0)
+                        r = visit_page(list, is_consistent, &json, visit, userdata);
+                if (r < 0 || !list->next[0])
                         return r;
                 /* A page that is above the limits costs the API server most. */
-                if (list->next[0] && size < NB_ADMIN_OBJECT_MAX / 4)
+                if (list->size < NB_ADMIN_OBJECT_MAX / 4)
                         list->limit = list->limit < NB_ADMIN_PAGE / 2 ? 2 * list->limit
                                                                       : NB_ADMIN_PAGE;
-                list->is_complete = !list->next[0];
-        } while (!list->is_complete);
-        return 0;
+        }
 }
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, char *ret_version, struct nb_failure *f) {
-        char version[NB_RESOURCE_VERSION_SIZE];
+        char ignored[NB_RESOURCE_VERSION_SIZE];
         struct nb_exchange_list alone = { 0 }, *list = &alone;
         struct nb_exchange *exchange = admin->exchange;
+        const bool is_consistent = ret_version;
         int r;
 
-        ret_version = ret_version ? ret_version : version;
-        if (exchange && nb_exchange_find_list(exchange, path, ret_version))
+        if (exchange &&
+            nb_exchange_find_list(exchange, path, is_consistent ? ret_version : ignored))
                 return 0;
         snprintf(alone.path, sizeof(alone.path), "%s", path);
         if (exchange)
                 list = nb_exchange_begin_list(exchange, path);
         if (!list)
                 return nb_failure_set_memory(f);
-        r = list_pages(admin, what, list, visit, userdata, f);
+        r = list_pages(admin, what, list, is_consistent, visit, userdata, f);
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return r;
-        if (r >= 0)
-                memcpy(ret_version, list->version, sizeof(version));
+        if (r >= 0 && is_consistent)
+                memcpy(ret_version, list->version, sizeof(list->version));
         if (exchange && nb_exchange_end_list(exchange, r >= 0, f) < 0)
                 return -ENOMEM;
         return r;

@@ -48,6 +48,10 @@ int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
  * that joins. Does nothing to other failures. */
 void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);
 
+/* nb_json_parse() for an object of the API server. U+0000 in a string becomes U+FFFD: whoever may
+ * create or change objects could otherwise keep this program from reading them. Changes `text`. */
+struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f);
+
 /* nb_admin_perform() with GET, and parses a 200. 1: read, and the caller frees *ret_json with
  * nb_json_done(); 0: there is no such object. `f` must outlive *ret_json. */
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
@@ -62,8 +66,9 @@ typedef int nb_admin_visit(void *userdata, struct nb_json *item);
 /*
  * Lists all objects at `path` ("/api/v1/...", with or without a query), NB_ADMIN_PAGE at a time, so
  * that memory does not grow with their number. `ret_version` is the resourceVersion to watch from;
- * may be NULL. 410 (the list took longer than etcd keeps old versions): -EAGAIN with
- * NB_ADMIN_CONFLICT; begin again. Otherwise failures as above; a 404 is NB_ADMIN_MISSING.
+ * may be NULL. If the list takes longer than etcd keeps old versions (410), then without
+ * `ret_version` the rest are the objects as they are now; with it, -ESTALE without a failure: begin
+ * again. Otherwise failures as above; a 404 is NB_ADMIN_MISSING.
  */
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, char *ret_version, struct nb_failure *f);

@@ -6,32 +6,17 @@
 #include "base/macro.h"
 #include "net/http.h"
 #include "system/clock.h"
-
-static int read_place(const struct nb_admin_place *place, struct nb_admin_access *ret_access,
-                      struct nb_failure *f) {
-        int r;
-
-        r = nb_admin_kubeconfig_read(place, ret_access, f);
-        if (r == 0)
-                r = nb_admin_pod_read(ret_access, f);
-        if (r != 0)
-                return r < 0 ? r : 0;
-        return nb_failure_set(
-                f, NB_ADMIN_KUBECONFIG_UNUSABLE, ENOENT,
-                "found no kubeconfig: --kubeconfig and $KUBECONFIG are not set, "
-                "~/.kube/config and /etc/kubernetes/admin.conf do not exist, and this "
-                "is not a pod");
-}
+#include "system/log.h"
 
 int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
                      struct nb_failure *f) {
-        struct nb_admin_access access = { .identity = NB_IDENTITY_INIT };
+        struct nb_admin_access access = { 0 };
         int r;
 
-        *ret_admin = (struct nb_admin){ .identity = NB_IDENTITY_INIT, .place = *place };
+        *ret_admin = (struct nb_admin){ .place = *place };
         r = nb_http_begin(true, f);
         if (r >= 0)
-                r = read_place(place, &access, f);
+                r = nb_admin_kubeconfig_read(place, &access, f);
         if (r < 0)
                 return r;
         ret_admin->cluster = access.cluster;
@@ -47,61 +32,79 @@ int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_ad
         return r;
 }
 
-static bool is_same_cluster(const struct nb_cluster *a, const struct nb_cluster *b) {
-        return nb_url_is_equal(&a->server, &b->server) && a->ca_len == b->ca_len &&
-               (a->ca_len == 0 || memcmp(a->ca, b->ca, a->ca_len) == 0) &&
-               strcmp(a->tls_server_name, b->tls_server_name) == 0 &&
-               strcmp(a->proxy_url, b->proxy_url) == 0;
+static bool has_same_trust(const struct nb_admin *a, const struct nb_admin *b) {
+        return a->identity.kind != NB_IDENTITY_CERTIFICATE &&
+               b->identity.kind != NB_IDENTITY_CERTIFICATE &&
+               a->cluster.ca_len == b->cluster.ca_len &&
+               (a->cluster.ca_len == 0 ||
+                memcmp(a->cluster.ca, b->cluster.ca, a->cluster.ca_len) == 0);
 }
 
-int nb_admin_renew(struct nb_admin *admin, struct nb_failure *f) {
-        _cleanup_(nb_admin_access_done) struct nb_admin_access renewed = {
-                .identity = NB_IDENTITY_INIT
-        };
-        _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        struct nb_admin_place place = admin->place;
+static int renew(struct nb_admin *admin, struct nb_failure *f) {
+        _cleanup_(nb_admin_done) struct nb_admin renewed = { 0 };
+        /* Somebody may have selected another context meanwhile. */
+        const struct nb_admin_place place = { admin->place.kubeconfig, admin->context };
         int r;
 
-        /* Somebody may have selected another context meanwhile. */
-        if (admin->context[0])
-                place.context = admin->context;
-        r = read_place(&place, &renewed, f);
-        if (r >= 0 && !is_same_cluster(&admin->cluster, &renewed.cluster))
-                r = nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
-                                   "%s: the cluster has changed since this program started; "
-                                   "restart it to use the new one",
-                                   renewed.origin);
-        if (r >= 0)
-                r = nb_api_init(&api, &admin->cluster, &renewed.identity, admin->api.deadline_ms,
-                                f);
+        r = nb_admin_connect(&place, &renewed, f);
         if (r < 0)
                 return r;
-
-        if (admin->identity.kind != NB_IDENTITY_CERTIFICATE &&
-            renewed.identity.kind != NB_IDENTITY_CERTIFICATE) {
-                /* Only a header differs, so the connections and their transfers stay. */
-                struct nb_secret old = admin->api.authorization;
-
-                admin->api.authorization = api.authorization;
-                api.authorization = old;
+        if (!nb_cluster_has_same_transport(&admin->cluster, &renewed.cluster))
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
+                                      "%s: the server has changed since this program started; "
+                                      "restart it to use the new one",
+                                      renewed.origin);
+        if (has_same_trust(admin, &renewed)) {
+                nb_secret_done(&admin->api.authorization);
+                admin->api.authorization = TAKE(renewed.api.authorization);
         } else {
-                struct nb_api old = admin->api;
-
-                admin->api = api;
+                if (admin->on_replace)
+                        admin->on_replace(admin->userdata);
+                renewed.api.deadline_ms = admin->api.deadline_ms;
+                nb_api_done(&admin->api);
+                admin->api = TAKE(renewed.api);
                 admin->api.identity = &admin->identity;
-                api = old;
         }
         nb_identity_done(&admin->identity);
         admin->identity = TAKE(renewed.identity);
+        nb_cluster_done(&admin->cluster);
+        admin->cluster = TAKE(renewed.cluster);
         admin->expires_ms = renewed.expires_ms;
         return 0;
 }
 
 int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f) {
-        if (nb_now_ms() < admin->expires_ms ||
-            (admin->identity.kind == NB_IDENTITY_CERTIFICATE && !nb_http_is_idle(admin->api.http)))
+        return admin->on_replace || nb_now_ms() < admin->expires_ms ? 0 : renew(admin, f);
+}
+
+int nb_admin_keep_usable(struct nb_admin *admin, const struct nb_failure *rejected, uint64_t now_ms,
+                         struct nb_failure *f) {
+        bool is_rejected = rejected && (rejected->code == NB_ADMIN_UNAUTHORIZED ||
+                                        rejected->code == NB_ADMIN_UNTRUSTED);
+        uint64_t begin_ms = nb_now_ms();
+        struct nb_failure failure = { 0 };
+        int r;
+
+        if (now_ms < admin->renew_ms || (!is_rejected && now_ms < admin->expires_ms))
                 return 0;
-        return nb_admin_renew(admin, f);
+        r = renew(admin, &failure);
+        /* A plugin that hangs must leave time for other work. */
+        admin->renew_ms = now_ms + (nb_now_ms() - begin_ms) + NB_ADMIN_RENEW_MS;
+        if (r < 0 && failure.code == NB_NONE)
+                return r;
+        if (r < 0 && failure.code != admin->renewal)
+                nb_log_failure(LOG_WARNING, &failure);
+        admin->renewal = failure.code;
+        if (failure.code != NB_ADMIN_KUBECONFIG_UNUSABLE && !is_rejected)
+                return 0;
+        if (admin->unusable_ms == 0)
+                admin->unusable_ms = now_ms;
+        if (now_ms < admin->unusable_ms + NB_ADMIN_UNUSABLE_MS)
+                return 0;
+        *f = failure.code == NB_ADMIN_KUBECONFIG_UNUSABLE ? failure : *rejected;
+        nb_failure_add(f, "; the credential has been unusable for %d min",
+                       NB_ADMIN_UNUSABLE_MS / 60000);
+        return -EKEYREJECTED;
 }
 
 void nb_admin_done(struct nb_admin *admin) {

@@ -38,6 +38,13 @@ struct nb_admin {
                                   never */
         struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
         unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
+        /* Called before `api` is replaced: cancels all transfers. If it is set, requests do not
+         * renew the credential; the program calls nb_admin_keep_usable(). */
+        void (*on_replace)(void *userdata);
+        void *userdata;
+        uint64_t renew_ms;    /* the credential is not read again before */
+        uint64_t unusable_ms; /* since when it has been unusable; 0: it is usable */
+        enum nb_code renewal; /* the failure of the last attempt to read it again */
 };
 
 /* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;
@@ -45,14 +52,24 @@ struct nb_admin {
 int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
                      struct nb_failure *f);
 
-/* Reads the credential of the same context again. A new token does not affect transfers that run. A
- * new client certificate replaces `api`, so no transfer may be running then. Failures as above,
- * also if the kubeconfig names another cluster by now; the old connection then stays. */
-int nb_admin_renew(struct nb_admin *admin, struct nb_failure *f);
-
-/* nb_admin_renew() after expires_ms, unless transfers prevent it. nb_admin_perform() calls this, so
- * only programs whose transfers never end must renew a client certificate of `exec` themselves. */
+/* Reads the credential of the same context again if it has expired. A new bearer token does not
+ * affect transfers. With another CA or client certificate `api` is replaced. Failures as above;
+ * also if the kubeconfig names another server by now. Then the old connection stays. */
 int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
+
+#define NB_ADMIN_RENEW_MS 5000 /* several requests are rejected at the same time */
+/* kubelet writes a new CA or token into a pod up to two minutes later (its sync period and its
+ * cache), and a file that somebody replaces may be missing for a moment. */
+#define NB_ADMIN_UNUSABLE_MS 300000
+
+/*
+ * The same for a program that does not end, and also if `rejected` is NB_ADMIN_UNAUTHORIZED or
+ * NB_ADMIN_UNTRUSTED (NULL: no request failed). Other failures to read it are logged, and tried
+ * again; meanwhile the old credential is used. -ECANCELED as above; -EKEYREJECTED with the reason
+ * if it has been unusable for NB_ADMIN_UNUSABLE_MS: a restart may find another kubeconfig.
+ */
+int nb_admin_keep_usable(struct nb_admin *admin, const struct nb_failure *rejected, uint64_t now_ms,
+                         struct nb_failure *f);
 
 void nb_admin_done(struct nb_admin *admin);
 

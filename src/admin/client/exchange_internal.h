@@ -10,8 +10,9 @@ struct nb_exchange_list {
         char path[NB_ADMIN_PATH_MAX];
         char next[512]; /* the continue token; "" for the first page */
         char version[NB_RESOURCE_VERSION_SIZE];
-        int limit; /* items of a page; 0: not begun */
-        bool is_complete;
+        int limit;        /* items of a page; 0: not begun */
+        size_t size;      /* of the last page */
+        bool is_ignoring; /* an object was passed over */
 };
 
 /* 1: the answer of an earlier run, or the one that has arrived, which the caller frees; 0: this

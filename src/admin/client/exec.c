@@ -16,7 +16,6 @@
 #include "system/process.h"
 
 #define INFO_MAX (NB_KUBECONFIG_MAX * 2)
-#define INFO_NAME "KUBERNETES_EXEC_INFO"
 /* Of a cluster: configuration for plugins. */
 #define EXTENSION "client.authentication.k8s.io/exec"
 
@@ -25,15 +24,6 @@ static int refuse(const struct nb_exec_plugin *plugin, const char *key, const ch
         return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0, "%s: %s: expected %s, found %s",
                               plugin->what, key, expected,
                               nb_yaml_get(plugin->exec, key) ? "something else" : "nothing");
-}
-
-/* NULL if the value is missing, empty or not a scalar. */
-static const char *find_text(const struct nb_yaml_node *mapping, const char *key) {
-        const struct nb_yaml_node *node = nb_yaml_get(mapping, key);
-
-        return node && !nb_yaml_is_null(node) && node->type == NB_YAML_SCALAR && node->value_len > 0
-                       ? node->value
-                       : NULL;
 }
 
 /* --- KUBERNETES_EXEC_INFO --- */
@@ -69,7 +59,7 @@ static void put_cluster(struct nb_json_writer *writer, const struct nb_exec_plug
 
         nb_json_open(writer, "cluster", '{');
         for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
-                const char *text = find_text(plugin->cluster_fields, keys[i]);
+                const char *text = nb_yaml_text(plugin->cluster_fields, keys[i]);
 
                 if (text)
                         nb_json_put_string(writer, keys[i], text);
@@ -83,7 +73,7 @@ static void put_cluster(struct nb_json_writer *writer, const struct nb_exec_plug
         }
         for (const struct nb_yaml_node *entry = extensions ? extensions->first : NULL; entry;
              entry = entry->next) {
-                const char *name = find_text(entry, "name");
+                const char *name = nb_yaml_text(entry, "name");
                 const struct nb_yaml_node *extension = nb_yaml_get(entry, "extension");
 
                 if (name && strcmp(name, EXTENSION) == 0 && extension)
@@ -92,14 +82,12 @@ static void put_cluster(struct nb_json_writer *writer, const struct nb_exec_plug
         nb_json_close(writer);
 }
 
-/* Formats "KUBERNETES_EXEC_INFO={...}". */
 static int format_info(const struct nb_exec_plugin *plugin, const char *version,
                        bool is_interactive, struct nb_buffer *ret, struct nb_failure *f) {
-        const char *provides = find_text(plugin->exec, "provideClusterInfo");
+        const char *provides = nb_yaml_text(plugin->exec, "provideClusterInfo");
         struct nb_json_writer writer = { .buffer = ret };
         int r;
 
-        nb_buffer_append_string(ret, INFO_NAME "=");
         nb_json_open(&writer, NULL, '{');
         nb_json_put_string(&writer, "kind", "ExecCredential");
         nb_json_put_string(&writer, "apiVersion", version);
@@ -133,34 +121,28 @@ static size_t count_children(const struct nb_yaml_node *node) {
 }
 
 /* As in a kubeconfig that kubectl reads: "plugin" is searched in $PATH, "./plugin" and "bin/plugin"
- * are relative to the file. */
-static char *resolve_command(const struct nb_exec_plugin *plugin, const char *command) {
-        char *path;
-
-        if (command[0] == '/' || !strchr(command, '/'))
-                return strdup(command);
-        return asprintf(&path, "%s/%s", plugin->folder, command) < 0 ? NULL : path;
-}
-
-static int make_arguments(const struct nb_exec_plugin *plugin, char ***ret, struct nb_failure *f) {
+ * are relative to the file. The words are those of the kubeconfig, or `path`. */
+static int make_arguments(const struct nb_exec_plugin *plugin, char path[static PATH_MAX],
+                          const char ***ret, struct nb_failure *f) {
         const struct nb_yaml_node *args = nb_yaml_get(plugin->exec, "args");
-        _cleanup_(free_words) char **words = NULL;
-        const char *command = find_text(plugin->exec, "command");
+        const char *command = nb_yaml_text(plugin->exec, "command");
+        _cleanup_(nb_freep) const char **words = NULL;
+        bool is_relative;
         size_t n = 1;
 
         if (!command)
                 return refuse(plugin, "command", "a program", f);
         words = calloc(count_children(args) + 2, sizeof(*words));
-        if (words)
-                words[0] = resolve_command(plugin, command);
-        if (!words || !words[0])
+        if (!words)
                 return nb_failure_set_memory(f);
+        is_relative = command[0] != '/' && strchr(command, '/');
+        if (is_relative && snprintf(path, PATH_MAX, "%s/%s", plugin->folder, command) >= PATH_MAX)
+                return refuse(plugin, "command", "a shorter path", f);
+        words[0] = is_relative ? path : command;
         for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg; arg = arg->next) {
                 if (args->type != NB_YAML_SEQUENCE || arg->type != NB_YAML_SCALAR)
                         return refuse(plugin, "args", "a list of strings", f);
-                words[n] = strdup(arg->value);
-                if (!words[n++])
-                        return nb_failure_set_memory(f);
+                words[n++] = arg->value;
         }
         *ret = TAKE(words);
         return 0;
@@ -198,14 +180,15 @@ static int make_environment(const struct nb_exec_plugin *plugin, const char *inf
         }
         for (const struct nb_yaml_node *entry = env ? env->first : NULL; entry;
              entry = entry->next) {
-                const char *name = find_text(entry, "name"), *value = find_text(entry, "value");
+                const char *name = nb_yaml_text(entry, "name"),
+                           *value = nb_yaml_text(entry, "value");
 
                 if (env->type != NB_YAML_SEQUENCE || !name || strchr(name, '='))
                         return refuse(plugin, "env", "a list of names and values", f);
                 if (set_variable(environment, name, value ? value : "") < 0)
                         return nb_failure_set_memory(f);
         }
-        if (set_variable(environment, INFO_NAME, info + strlen(INFO_NAME "=")) < 0)
+        if (set_variable(environment, "KUBERNETES_EXEC_INFO", info) < 0)
                 return nb_failure_set_memory(f);
         *ret = TAKE(environment);
         return 0;
@@ -275,7 +258,7 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
  */
 static int read_mode(const struct nb_exec_plugin *plugin, const char *version,
                      bool *ret_is_interactive, struct nb_failure *f) {
-        const char *mode = find_text(plugin->exec, "interactiveMode");
+        const char *mode = nb_yaml_text(plugin->exec, "interactiveMode");
         bool is_terminal = isatty(STDIN_FILENO) == 1;
 
         if (!mode && strcmp(version, "client.authentication.k8s.io/v1beta1") == 0)
@@ -294,7 +277,7 @@ static int read_mode(const struct nb_exec_plugin *plugin, const char *version,
 
 static int fail(const struct nb_exec_plugin *plugin, const char *command, int r,
                 const struct nb_process_result *result, struct nb_failure *f) {
-        const char *hint = find_text(plugin->exec, "installHint");
+        const char *hint = nb_yaml_text(plugin->exec, "installHint");
         char line[192];
 
         if (r == -ECANCELED)
@@ -322,11 +305,13 @@ static int fail(const struct nb_exec_plugin *plugin, const char *command, int r,
 
 int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_identity,
                 time_t *ret_expires, struct nb_failure *f) {
-        _cleanup_(free_words) char **words = NULL, **environment = NULL;
+        _cleanup_(nb_freep) const char **words = NULL;
+        _cleanup_(free_words) char **environment = NULL;
         _cleanup_(nb_buffer_done) struct nb_buffer info = NB_BUFFER_INIT(INFO_MAX);
         _cleanup_(nb_secret_done) struct nb_secret output = NB_SECRET_INIT;
-        const char *version = find_text(plugin->exec, "apiVersion");
+        const char *version = nb_yaml_text(plugin->exec, "apiVersion");
         struct nb_process_result result;
+        char path[PATH_MAX];
         bool is_interactive = false;
         int r;
 
@@ -342,8 +327,8 @@ int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_ide
         r = format_info(plugin, version, is_interactive, &info, f);
         if (r < 0)
                 return r;
-        r = make_arguments(plugin, &words, f);
-        if (r < 0 || !words)
+        r = make_arguments(plugin, path, &words, f);
+        if (r < 0)
                 return r;
         r = make_environment(plugin, info.data, &environment, f);
         if (r < 0)
@@ -352,10 +337,10 @@ int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_ide
                 return nb_failure_set_memory(f);
         r = nb_process_run(
                 &(struct nb_process){
-                        .argv = (const char *const *)words,
+                        .argv = words,
                         .environment = (const char *const *)environment,
                         .output = &output,
-                        .timeout_ms = is_interactive ? 0 : NB_PROCESS_TIMEOUT_MS,
+                        .timeout_ms = NB_PROCESS_TIMEOUT_MS,
                         .is_error_passed = true,
                         .is_interactive = is_interactive,
                 },

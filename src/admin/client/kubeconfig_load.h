@@ -2,7 +2,7 @@
 #pragma once
 
 /* Finds the kubeconfig as kubectl does (see client.h), merges several files, and reads the cluster
- * and the credential of one context. */
+ * and the credential of one context. The ServiceAccount of a pod is read like a kubeconfig. */
 
 #include <limits.h>
 #include <stdbool.h>
@@ -11,9 +11,6 @@
 #include "base/failure.h"
 #include "kube/identity.h"
 #include "kube/kubeconfig.h"
-
-#define NB_ADMIN_TOKEN_FILE_MS 60000 /* client-go reads token files again after a minute */
-#define NB_ADMIN_POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 
 struct nb_admin_place {
         const char *kubeconfig; /* --kubeconfig; NULL: as above */
@@ -30,12 +27,8 @@ struct nb_admin_access {
         uint64_t expires_ms;
 };
 
-/* 1; 0 if there is no kubeconfig; failures as for nb_admin_connect(). */
+/* Failures as for nb_admin_connect(). */
 int nb_admin_kubeconfig_read(const struct nb_admin_place *place, struct nb_admin_access *ret_access,
                              struct nb_failure *f);
-
-/* The same for the ServiceAccount of a pod (client-go rest.InClusterConfig). 0 if this is not a
- * pod. */
-int nb_admin_pod_read(struct nb_admin_access *ret_access, struct nb_failure *f);
 
 void nb_admin_access_done(struct nb_admin_access *access);

@@ -32,7 +32,7 @@ static uint64_t next_attempt_ms(const struct nb_watch *watch) {
 }
 
 /* A failure is logged when it is another one than before, so that a long outage is one line. */
-static int fail_watch(struct nb_watch *watch, const struct nb_admin *admin, struct nb_failure *f) {
+static void fail_watch(struct nb_watch *watch, const struct nb_admin *admin, struct nb_failure *f) {
         uint64_t allowed_ms = nb_now_ms() + f->retry_after_ms;
 
         nb_admin_explain(admin, f);
@@ -47,7 +47,16 @@ static int fail_watch(struct nb_watch *watch, const struct nb_admin *admin, stru
         if (f->code != watch->failure.code)
                 nb_log_failure(LOG_WARNING, f);
         watch->failure = *f;
-        return f->code == NB_ADMIN_UNAUTHORIZED ? -EACCES : 0;
+}
+
+/* Anyone who may create objects can make any number that cannot be read. */
+static void ignore_object(struct nb_watch *watch, const struct nb_failure *f) {
+        uint64_t now_ms = nb_now_ms();
+
+        if (f->code == NB_NONE || now_ms < watch->warn_ms)
+                return;
+        nb_log_failure(LOG_WARNING, f);
+        watch->warn_ms = now_ms + NB_WATCH_WARN_MS;
 }
 
 /* The version of the list or of the last event is older than what the API server keeps. */
@@ -70,8 +79,7 @@ static int visit_object(void *userdata, struct nb_json *item) {
         };
 
         watch->kind->on_object(watch->userdata, &object, NB_CHANGE_LISTED);
-        if (object.r < 0)
-                nb_log_failure(LOG_WARNING, &f);
+        ignore_object(watch, &f);
         return 0;
 }
 
@@ -151,9 +159,9 @@ static int connect_watch(struct nb_watch *watch, struct nb_admin *admin, struct 
 }
 
 /* Handles one event. -ESTALE: the watch cannot continue. */
-static int take_event(struct nb_watch *watch, const char *line, size_t len, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(line, len, watch->kind->what,
-                                                                    NB_ANSWER_MALFORMED, f);
+static int take_event(struct nb_watch *watch, char *line, size_t len, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = nb_admin_parse(line, len, watch->kind->what,
+                                                                     f);
         const char *type = nb_json_string(&json, "type");
         struct nb_json object = { nb_json_object(&json, "object"), json.what, json.code, f,
                                   json.r };
@@ -179,7 +187,7 @@ static int take_event(struct nb_watch *watch, const char *line, size_t len, stru
  * object cannot stop the watch. -ESTALE as above. */
 static int take_events(struct nb_watch *watch) {
         struct nb_buffer *received;
-        const char *newline, *line;
+        char *newline, *line;
         size_t consumed = 0;
         long status;
         int r = 0;
@@ -193,8 +201,7 @@ static int take_events(struct nb_watch *watch) {
                 struct nb_failure f = { 0 };
 
                 r = take_event(watch, line, (size_t)(newline - line), &f);
-                if (r < 0 && r != -ESTALE)
-                        nb_log_failure(LOG_WARNING, &f);
+                ignore_object(watch, &f);
                 consumed += (size_t)(newline - line) + 1;
                 line = newline + 1;
         }
@@ -238,10 +245,9 @@ static bool may_be_harmless(const struct nb_watch *watch, const struct nb_failur
 }
 
 bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
-                        const struct nb_http_transfer *done, int *ret_result) {
+                        const struct nb_http_transfer *done) {
         struct nb_failure f = { 0 };
 
-        *ret_result = 0;
         if (nb_exchange_take_done(&watch->list, done))
                 return true;
         if (watch->transfer != done)
@@ -257,7 +263,7 @@ bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
                 watch->n_restarts++;
                 watch->due_ms = 0;
         } else if (f.code != NB_NONE)
-                *ret_result = fail_watch(watch, admin, &f);
+                fail_watch(watch, admin, &f);
         return true;
 }
 
@@ -276,7 +282,11 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
         watch->started_ms = now_ms;
         if (r == -ECANCELED && f.code == NB_NONE)
                 return r;
-        return r < 0 ? fail_watch(watch, admin, &f) : 0;
+        if (r == -ESTALE)
+                expire_watch(watch);
+        else if (r < 0)
+                fail_watch(watch, admin, &f);
+        return 0;
 }
 
 int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {

@@ -22,6 +22,7 @@
 
 #define NB_WATCH_RETRY_FIRST_MS 500
 #define NB_WATCH_RETRY_CAP_MS 30000
+#define NB_WATCH_WARN_MS 3600000 /* between warnings about objects that cannot be read */
 
 enum nb_change {
         NB_CHANGE_LISTED, /* the object is in a list of all objects */
@@ -36,8 +37,8 @@ struct nb_watch_kind {
         const char *accept; /* of the watch; NULL for application/json */
         bool is_unlisted;   /* only changes from now on are of interest, not the objects */
         size_t line_max;    /* limit for one event in bytes */
-        /* `object` is a view that is valid during the call. A failure in object->r is logged, and
-         * the object ignored. */
+        /* `object` is a view that is valid during the call. With a failure in object->r the object
+         * is ignored, and the failure is logged, at most once in NB_WATCH_WARN_MS. */
         void (*on_object)(void *userdata, struct nb_json *object, enum nb_change change);
         /* Before the first object of a list (false), and after the last one (true). A list that
          * fails in between begins again. */
@@ -52,6 +53,7 @@ struct nb_watch {
         char version[NB_RESOURCE_VERSION_SIZE];
         uint64_t due_ms; /* of the next attempt */
         uint64_t started_ms;
+        uint64_t warn_ms; /* no warning before */
         unsigned attempt;
         bool is_listed; /* at least once */
         bool wants_list, is_listing;
@@ -63,14 +65,12 @@ struct nb_watch {
         { .kind = (watch_kind), .userdata = (data), .wants_list = true }
 
 /* Lists and connects if that is due, and passes on what has arrived. 0; -ECANCELED if a stop was
- * requested; -EACCES if the API server rejects the credential (NB_ADMIN_UNAUTHORIZED), so that it
- * has to be read again; other failures are logged here once, and tried again. */
+ * requested. A failure is logged here once, and tried again. */
 int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms);
 
-/* For a transfer that nb_http_wait() returned as done. False if it is not of this watch; otherwise
- * *ret_result is as for nb_watch_run(). */
+/* For a transfer that nb_http_wait() returned as done. False if it is not of this watch. */
 bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
-                        const struct nb_http_transfer *done, int *ret_result);
+                        const struct nb_http_transfer *done);
 
 /* When nb_watch_run() has something to do by itself; NB_TIME_INFINITE while it is connected. */
 uint64_t nb_watch_due(const struct nb_watch *watch);

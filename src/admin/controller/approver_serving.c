@@ -20,6 +20,7 @@
 #define WAIT_CAP_MS ((uint64_t)5 * 60 * 1000)
 /* The status of a new Node may be a few seconds behind, which needs no Event. */
 #define WAITS_UNREPORTED 2
+#define ALLOWED "all names in the request are allowed to this node"
 
 /* One snapshot for all requests, which wait while it is read. */
 struct serving {
@@ -39,7 +40,6 @@ static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct n
         struct nb_controller *controller = serving->controller;
         int r;
 
-        /* The pages of a list are visited once, although this runs again for each answer. */
         if (!nb_exchange_has_calls(controller->admin.exchange))
                 nb_hosts_done(&serving->reading);
         r = nb_facts_read_hosts(&controller->admin, &serving->reading, f);
@@ -60,18 +60,37 @@ static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct n
 /* The request runs again when the snapshot is there. */
 static int wait_for_snapshot(struct serving *serving, struct nb_request_record *record) {
         record->is_waiting = true;
-        if (!serving->work.heap)
+        if (!serving->work.heap && !serving->work.slot)
                 nb_controller_queue(serving->controller, &serving->work, nb_now_ms());
         return 0;
 }
 
 /* --- The decision --- */
 
+/* Says in an Event what is decided, and decides nothing. */
+static int tell(struct nb_controller *controller, struct nb_request_record *record,
+                enum nb_serving_verdict verdict, const char *what, const char *reason) {
+        char message[NB_SERVING_REASON_SIZE + 64];
+        const struct nb_event event = { .bit = 1U << verdict,
+                                        .code = NB_ADMIN_LEFT_PENDING,
+                                        .reason = nb_serving_verdict_name(verdict),
+                                        .message = message };
+        int r;
+
+        snprintf(message, sizeof(message), "%s: %s", what, reason);
+        r = nb_event_tell(controller, record, &event);
+        if (r >= 0)
+                nb_metrics_decide(controller, record,
+                                  verdict == NB_SERVING_APPROVED ? NB_DECISION_APPROVED
+                                                                 : NB_DECISION_PENDING,
+                                  event.reason);
+        return r;
+}
+
 static int approve(struct nb_controller *controller, struct nb_request_record *record,
                    const struct nb_node_request *request, struct nb_failure *f) {
         int r = nb_csr_decide(&controller->admin, request, "Approved",
-                              nb_serving_verdict_name(NB_SERVING_APPROVED),
-                              "all names in the request are allowed to this node", f);
+                              nb_serving_verdict_name(NB_SERVING_APPROVED), ALLOWED, f);
 
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
@@ -82,35 +101,22 @@ static int approve(struct nb_controller *controller, struct nb_request_record *r
         return 0;
 }
 
-static int tell(struct nb_controller *controller, struct nb_request_record *record, int verdict,
-                const char *reason) {
-        char message[NB_SERVING_REASON_SIZE + 64];
-        const struct nb_event event = { .bit = 1U << verdict,
-                                        .code = NB_ADMIN_LEFT_PENDING,
-                                        .reason = nb_serving_verdict_name(
-                                                (enum nb_serving_verdict)verdict),
-                                        .message = message };
-        int r;
-
-        snprintf(message, sizeof(message), "the serving certificate is not approved: %s", reason);
-        r = nb_event_tell(controller, record, &event);
-        if (r >= 0)
-                nb_metrics_decide(controller, record, NB_DECISION_PENDING, event.reason);
-        return r;
-}
-
-static int act(struct nb_controller *controller, struct nb_request_record *record, int verdict,
-               const struct nb_node_request *request, const char *reason, struct nb_failure *f) {
+static int act(struct nb_controller *controller, struct nb_request_record *record,
+               enum nb_serving_verdict verdict, const struct nb_node_request *request,
+               const char *reason, struct nb_failure *f) {
         uint64_t after_ms = NB_EVENTS_REPEAT_MS;
         int r = 0;
 
-        if (verdict == NB_SERVING_APPROVED)
+        if (verdict == NB_SERVING_APPROVED && controller->settings.is_dry_run)
+                r = tell(controller, record, verdict, "dry run: it would be approved", ALLOWED);
+        else if (verdict == NB_SERVING_APPROVED)
                 return approve(controller, record, request, f);
-        if (verdict < NB_SERVING_NO_NODE || record->work.attempt >= WAITS_UNREPORTED)
-                r = tell(controller, record, verdict, reason);
+        else if (verdict < NB_SERVING_NO_NODE || record->work.attempt >= WAITS_UNREPORTED)
+                r = tell(controller, record, verdict, "the serving certificate is not approved",
+                         reason);
         if (r < 0)
                 return r;
-        if (verdict != NB_SERVING_MALFORMED)
+        if (verdict > NB_SERVING_MALFORMED)
                 after_ms = nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS, WAIT_CAP_MS,
                                          nb_random());
         nb_controller_queue(controller, &record->work, nb_now_ms() + after_ms);
@@ -142,7 +148,7 @@ static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_
         nb_log_field(NB_FIELD_NODE, "%s", request.node);
         r = nb_serving_look(&controller->admin, &request, &serving->hosts, &look, reason, f);
         if (r >= 0)
-                r = act(controller, record, r, &request, reason, f);
+                r = act(controller, record, (enum nb_serving_verdict)r, &request, reason, f);
         nb_log_field(NB_FIELD_CSR, NULL);
         nb_log_field(NB_FIELD_NODE, NULL);
         return r;

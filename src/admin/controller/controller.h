@@ -173,15 +173,15 @@ struct nb_controller {
         struct nb_exchange leading; /* the calls of on_lead() */
         bool is_leading;            /* holds the Lease, and all lists are complete */
         struct nb_lease lease;
-        struct nb_failure lease_failure; /* of the last attempt; NB_NONE if it succeeded */
-        char identity[320];              /* in Leases and Events */
+        struct nb_failure lease_failure;      /* of the last attempt; NB_NONE if it succeeded */
+        struct nb_failure credential_failure; /* why the program ends; NB_NONE: it does not */
+        char identity[320];                   /* in Leases and Events */
         const struct nb_part *parts[NB_CONTROLLER_PARTS_MAX];
         size_t n_parts;
         struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
         size_t n_watches;
         uint64_t resume_ms;   /* no work until then, since the API server does not answer */
         uint64_t watchdog_ms; /* when to notify systemd again */
-        uint64_t renew_ms;    /* the credential is not read again before */
         struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
         struct nb_metrics metrics;
         struct nb_monitor *monitor; /* NULL without --listen */
@@ -209,8 +209,10 @@ uint64_t nb_controller_work_due(const struct nb_controller *controller);
 bool nb_controller_take_answer(struct nb_controller *controller,
                                const struct nb_http_transfer *done);
 
-/* Reads the credential again, at most once per interval. -ECANCELED as above; otherwise 0. */
-int nb_controller_renew_credential(struct nb_controller *controller);
+/* Reads the credential again if that is due, or if it was `rejected` (may be NULL). Negative if the
+ * controller must end: a stop was requested, or controller->credential_failure is set. */
+int nb_controller_renew_credential(struct nb_controller *controller,
+                                   const struct nb_failure *rejected);
 
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
                                                  const char *id);

@@ -19,7 +19,6 @@
 
 #define GRACE_MS (10 * 60 * 1000)
 #define LEAD_RETRY_MS 2000
-#define RENEW_INTERVAL_MS 5000
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
 #define READING_MS 20   /* of events, before the next work */
 
@@ -40,22 +39,22 @@ void nb_controller_note(struct nb_controller *controller, const char *format, ..
         va_end(arguments);
 }
 
-/* At most once per interval, since several requests are rejected at the same time, and a credential
- * program may return one that has expired. */
-int nb_controller_renew_credential(struct nb_controller *controller) {
-        struct nb_failure f = { 0 };
-        uint64_t now = nb_now_ms();
-        int r;
+/* Before the connection is replaced: what was begun on it begins again. */
+static void interrupt_calls(void *userdata) {
+        struct nb_controller *controller = userdata;
 
-        if (now < controller->renew_ms)
-                return 0;
-        controller->renew_ms = now + RENEW_INTERVAL_MS;
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_watch_stop(&controller->watches[i]);
-        r = nb_admin_renew(&controller->admin, &f);
-        if (r < 0 && f.code != NB_NONE)
-                nb_log_failure(LOG_WARNING, &f);
-        return r == -ECANCELED && f.code == NB_NONE ? r : 0;
+        for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++)
+                nb_exchange_interrupt(&controller->slots[i].exchange);
+        nb_exchange_interrupt(&controller->lease.exchange);
+        nb_exchange_interrupt(&controller->leading);
+}
+
+int nb_controller_renew_credential(struct nb_controller *controller,
+                                   const struct nb_failure *rejected) {
+        return nb_admin_keep_usable(&controller->admin, rejected, nb_now_ms(),
+                                    &controller->credential_failure);
 }
 
 /* --- Leadership --- */
@@ -115,42 +114,35 @@ static int run_lease(struct nb_controller *controller) {
                 controller->lease_failure = f;
         else if (r > 0 && (controller->is_leading || !controller->lease.is_held))
                 controller->lease_failure = (struct nb_failure){ 0 };
-        return r < 0 && f.code == NB_ADMIN_UNAUTHORIZED ? nb_controller_renew_credential(controller)
-                                                        : 0;
+        return r < 0 ? nb_controller_renew_credential(controller, &f) : 0;
 }
 
 /* --- The loop --- */
 
 static int run_watches(struct nb_controller *controller) {
-        bool is_rejected = false;
-
-        for (size_t i = 0; i < controller->n_watches; i++) {
-                struct nb_watch *watch = &controller->watches[i];
-                enum nb_code before = watch->failure.code;
-                int r = nb_watch_run(watch, &controller->admin, nb_now_ms());
-
-                if (r == -ECANCELED)
-                        return r;
-                is_rejected |= r == -EACCES;
-                controller->is_changed |= before != watch->failure.code;
-        }
-        return is_rejected || nb_now_ms() >= controller->admin.expires_ms
-                       ? nb_controller_renew_credential(controller)
-                       : 0;
-}
-
-static int end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
         int r = 0;
 
+        for (size_t i = 0; i < controller->n_watches && r >= 0; i++) {
+                struct nb_watch *watch = &controller->watches[i];
+                enum nb_code before = watch->failure.code;
+
+                r = nb_watch_run(watch, &controller->admin, nb_now_ms());
+                if (r >= 0)
+                        r = nb_controller_renew_credential(controller, &watch->failure);
+                controller->is_changed |= before != watch->failure.code;
+        }
+        return r;
+}
+
+static void end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
         controller->is_changed = true;
         if (nb_controller_take_answer(controller, done) ||
             nb_exchange_take_done(&controller->lease.exchange, done) ||
             nb_exchange_take_done(&controller->leading, done))
-                return 0;
+                return;
         for (size_t i = 0; i < controller->n_watches; i++)
-                if (nb_watch_take_done(&controller->watches[i], &controller->admin, done, &r))
+                if (nb_watch_take_done(&controller->watches[i], &controller->admin, done))
                         break;
-        return r == -EACCES ? nb_controller_renew_credential(controller) : r;
 }
 
 static uint64_t find_next_time(const struct nb_controller *controller) {
@@ -159,7 +151,7 @@ static uint64_t find_next_time(const struct nb_controller *controller) {
                 nb_lease_due(controller),
                 nb_controller_work_due(controller),
                 controller->watchdog_ms,
-                renewal < controller->renew_ms ? controller->renew_ms : renewal,
+                renewal < controller->admin.renew_ms ? controller->admin.renew_ms : renewal,
         };
         uint64_t next = controller->is_changed || controller->monitor ? controller->report_ms
                                                                       : NB_TIME_INFINITE;
@@ -210,7 +202,9 @@ static int read_events(struct nb_controller *controller, struct nb_failure *f) {
                 r = nb_http_wait(&controller->admin.api.http, 1, until_ms, &done, f);
                 if (r <= 0)
                         return r;
-                r = done ? end_transfer(controller, done) : run_watches(controller);
+                if (done)
+                        end_transfer(controller, done);
+                r = run_watches(controller);
                 if (end_ms == NB_TIME_INFINITE)
                         end_ms = nb_now_ms() + READING_MS;
                 until_ms = 0;
@@ -241,6 +235,8 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
         do
                 r = run_once(controller, f);
         while (r >= 0);
+        if (f->code == NB_NONE)
+                *f = controller->credential_failure;
         if (f->code != NB_NONE)
                 return r;
         nb_stop_forget();
@@ -399,6 +395,8 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         if (r < 0)
                 return r;
         nb_metrics_init(&controller);
+        controller.admin.on_replace = interrupt_calls;
+        controller.admin.userdata = &controller;
         nb_controller_add_watches(&controller);
         /* After the launcher of connections, whose fork would have only one of the threads. */
         if (settings->listen)

@@ -77,8 +77,7 @@ static int write_lease(struct nb_controller *controller, const char *holder, boo
         lease->resource_version[0] = '\0';
         if (r < 0 || r >= 300)
                 return r < 0 ? r : 0;
-        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, WHAT, NB_ANSWER_MALFORMED,
-                             f);
+        json = nb_admin_parse(answer.body.data, answer.body.len, WHAT, f);
         nb_json_copy(&json, "metadata.resourceVersion", lease->resource_version,
                      sizeof(lease->resource_version));
         r = json.r;

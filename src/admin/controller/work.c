@@ -51,7 +51,7 @@ static int handle_failed_work(struct nb_controller *controller, struct nb_work *
                 controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
         if (nb_queue_put_again(&controller->queue, work, now) < 0)
                 nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
-        return f->code == NB_ADMIN_UNAUTHORIZED ? nb_controller_renew_credential(controller) : 0;
+        return nb_controller_renew_credential(controller, f);
 }
 
 static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot) {

@@ -122,6 +122,24 @@ class ControlPlane:
         self.spawn_apiserver()
         self.spawn_controllers()
 
+    @contextlib.contextmanager
+    def serving_with(self, authority):
+        """The API server's certificate is from another CA, as after a rotation. kube-controller-manager does not run meanwhile."""
+        self._write_client("rotated", *authority.server("kube-apiserver", "kubernetes", *HOSTS))
+        before = self.extra["kube-apiserver"]
+        self.end("kube-controller-manager")
+        try:
+            self.client = self._new_client(authority)
+            self.extra["kube-apiserver"] = [*before, "--tls-cert-file=rotated.crt", "--tls-private-key-file=rotated.key"]
+            self.end("kube-apiserver")
+            self.spawn_apiserver()
+            yield
+        finally:
+            self.client, self.extra["kube-apiserver"] = self._new_client(), before
+            self.end("kube-apiserver")
+            self.spawn_apiserver()
+            self.spawn_controllers()
+
     def stop(self):
         self.front.close()
         for name in reversed(list(self.processes)):
@@ -180,8 +198,8 @@ class ControlPlane:
         self._file(f"{name}.key", key)
         self._file(f"{name}.conf", kubeconfig(f"https://127.0.0.1:{self.port}", self.ca.pem, certificate=certificate, key=key))
 
-    def _new_client(self):
-        client = ssl.create_default_context(cadata=self.ca.pem.decode())
+    def _new_client(self, ca=None):
+        client = ssl.create_default_context(cadata=(ca or self.ca).pem.decode())
         client.load_cert_chain(self.work / "admin.crt", self.work / "admin.key")
         return client
 

@@ -26,6 +26,13 @@ static const struct {
         { "three", CONTEXT("one", "d", "d") CLUSTER("c", "three") USER("u", "token: three") },
         { "four", CONTEXT("two", "c", "f") USER("f", "tokenFile: token") },
         { "token", "from-file\n" },
+        { "five", CLUSTER("c", "two") },
+        { "six", "clusters: [{name: c, cluster: {server: \"https://two:6443\", "
+                 "certificate-authority-data: UEVNMg==}}]\n" },
+        { "seven",
+          CONTEXT("two", "c", "g")
+                  USER("g", "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', "
+                            "interactiveMode: Never}") },
         { "exec",
           "current-context: x\n" CONTEXT("x", "c", "e")
                   USER("e", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, "
@@ -107,18 +114,90 @@ static void renews_a_token(void **state) {
         assert_true(admin.expires_ms > nb_now_ms());
         assert_ptr_equal(admin.api.http, http);
 
+        admin.expires_ms = 0;
         write_file("token", "");
-        assert_true(nb_admin_renew(&admin, &f) < 0);
+        assert_true(nb_admin_renew_if_expired(&admin, &f) < 0);
         nb_failure_clear(&f);
         /* Another cluster under the same name must not receive the token. */
         write_file("token", "for-another-cluster");
         set_kubeconfig("four three");
-        assert_true(nb_admin_renew(&admin, &f) < 0);
-        assert_non_null(strstr(f.detail, "the cluster has changed since this program started"));
+        assert_true(nb_admin_renew_if_expired(&admin, &f) < 0);
+        assert_non_null(strstr(f.detail, "the server has changed since this program started"));
         assert_string_equal(admin.api.authorization.data, "Authorization: Bearer renewed");
         assert_ptr_equal(admin.api.http, http);
         nb_admin_done(&admin);
         write_file("token", "from-file\n");
+}
+
+static void count_replacement(void *userdata) {
+        (*(int *)userdata)++;
+}
+
+/* A program that runs on must stop its transfers before their connections are freed. */
+static void replaces_the_connections_for_another_ca(void **state) {
+        struct nb_failure f = {}, rejected = { .code = NB_ADMIN_UNTRUSTED };
+        struct nb_admin admin;
+        int n = 0;
+
+        set_kubeconfig("one five two");
+        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        admin.on_replace = count_replacement;
+        admin.userdata = &n;
+        set_kubeconfig("one six two");
+        admin.expires_ms = 0;
+        assert_int_equal(nb_admin_renew_if_expired(&admin, &f), 0);
+        assert_int_equal(admin.cluster.ca_len, 3);
+        assert_int_equal(nb_admin_keep_usable(&admin, &rejected, 1000, &f), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(admin.cluster.ca_len, 4);
+        assert_ptr_equal(admin.api.identity, &admin.identity);
+        assert_int_equal(nb_admin_keep_usable(&admin, &rejected, 1000 + NB_ADMIN_RENEW_MS, &f), 0);
+        assert_int_equal(n, 1);
+        nb_admin_done(&admin);
+}
+
+static struct {
+        const char *name;
+        const char *later; /* files at the second reading */
+        enum nb_code rejected;
+        bool has_succeeded; /* a request, meanwhile */
+        enum nb_code end;
+} unusable[] = {
+        { "the server rejects what the file has", "four two", NB_ADMIN_UNAUTHORIZED, false,
+          NB_ADMIN_UNAUTHORIZED },
+        { "the server has the CA of another cluster", "four two", NB_ADMIN_UNTRUSTED, false,
+          NB_ADMIN_UNTRUSTED },
+        { "the file is gone", ".", NB_ADMIN_UNAUTHORIZED, false, NB_ADMIN_KUBECONFIG_UNUSABLE },
+        { "the file is gone, the server is away", ".", NB_NONE, false,
+          NB_ADMIN_KUBECONFIG_UNUSABLE },
+        { "the file has another server", "four three", NB_NONE, false,
+          NB_ADMIN_KUBECONFIG_UNUSABLE },
+        { "the file is gone, the credential is usable", ".", NB_NONE, true, NB_NONE },
+        { "the server is away", "four two", NB_ADMIN_UNREACHABLE, false, NB_NONE },
+        { "the plugin fails", "seven two", NB_NONE, false, NB_NONE },
+};
+
+/* After a limit, so that a file may be missing while it is replaced. */
+static void ends_with_an_unusable_credential(void **state) {
+        const __typeof__(unusable[0]) *row = *state;
+        struct nb_failure f = {}, rejected = { .code = row->rejected };
+        struct nb_admin admin;
+        int r = 0;
+
+        set_kubeconfig("four two");
+        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        set_kubeconfig(row->later);
+        for (uint64_t now_ms = 1000; now_ms <= 1000 + NB_ADMIN_UNUSABLE_MS;
+             now_ms += NB_ADMIN_RENEW_MS) {
+                assert_int_equal(r, 0);
+                admin.expires_ms = 0;
+                r = nb_admin_keep_usable(&admin, row->rejected ? &rejected : NULL, now_ms, &f);
+                if (row->has_succeeded)
+                        admin.unusable_ms = 0;
+        }
+        assert_int_equal(f.code, row->end);
+        assert_int_equal(r < 0, row->end != NB_NONE);
+        nb_admin_done(&admin);
 }
 
 static int run(const void *names) {
@@ -159,6 +238,8 @@ static int tear_down(void **state) {
 int main(void) {
         CASES(merges, merges_files);
         CASE(renews_a_token);
+        CASE(replaces_the_connections_for_another_ca);
+        CASES(unusable, ends_with_an_unusable_credential);
         CASE(memory_runs_out);
         return _cmocka_run_group_tests("client", case_list, n_cases, set_up, tear_down);
 }

@@ -151,6 +151,25 @@ static void ends_what_takes_too_long(void **state) {
         }
 }
 
+/* A person may take any time to answer, but the answer is complete when the output ends. */
+static void limits_an_interactive_one_from_the_end_of_its_output(void **state) {
+        static const char *const argv[] = { "sh", "-c",
+                                            "sleep 0.5; echo x; exec >&-; exec sleep 1000", NULL };
+        struct nb_secret output = NB_SECRET_INIT;
+        struct nb_process_result result;
+
+        assert_int_equal(nb_secret_init(&output, 64), 0);
+        assert_int_equal(nb_process_run(&(struct nb_process){ .argv = argv,
+                                                              .output = &output,
+                                                              .timeout_ms = 200,
+                                                              .is_interactive = true },
+                                        &result),
+                         0);
+        assert_int_equal(result.status, NB_PROCESS_LATE);
+        assert_string_equal(output.data, "x\n");
+        nb_secret_done(&output);
+}
+
 /* What it has started may still have its output open. */
 static void does_not_wait_for_a_grandchild(void **state) {
         struct nb_secret output = NB_SECRET_INIT;
@@ -218,6 +237,7 @@ int main(void) {
                 cmocka_unit_test(knows_one_that_is_not_there),
                 cmocka_unit_test(gives_it_no_signal_mask_and_no_environment),
                 cmocka_unit_test(ends_what_takes_too_long),
+                cmocka_unit_test(limits_an_interactive_one_from_the_end_of_its_output),
                 cmocka_unit_test(does_not_wait_for_a_grandchild),
                 cmocka_unit_test(knows_the_exit_status_even_if_sigchld_is_ignored),
                 cmocka_unit_test(stop_ends_both),
