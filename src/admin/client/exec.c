@@ -132,12 +132,12 @@ static int make_arguments(const struct nb_exec_plugin *plugin, char path[static 
 
         if (!command)
                 return refuse(plugin, "command", "a program", f);
-        words = calloc(count_children(args) + 2, sizeof(*words));
-        if (!words)
-                return nb_failure_set_memory(f);
         is_relative = command[0] != '/' && strchr(command, '/');
         if (is_relative && snprintf(path, PATH_MAX, "%s/%s", plugin->folder, command) >= PATH_MAX)
                 return refuse(plugin, "command", "a shorter path", f);
+        words = calloc(count_children(args) + 2, sizeof(*words));
+        if (!words)
+                return nb_failure_set_memory(f);
         words[0] = is_relative ? path : command;
         for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg; arg = arg->next) {
                 if (args->type != NB_YAML_SEQUENCE || arg->type != NB_YAML_SCALAR)
@@ -328,7 +328,7 @@ int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_ide
         if (r < 0)
                 return r;
         r = make_arguments(plugin, path, &words, f);
-        if (r < 0)
+        if (r < 0 || !words)
                 return r;
         r = make_environment(plugin, info.data, &environment, f);
         if (r < 0)

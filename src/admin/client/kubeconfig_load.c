@@ -294,7 +294,7 @@ int nb_admin_kubeconfig_read(const struct nb_admin_place *place, struct nb_admin
         r = find_files(place, &files, f);
         if (r >= 0)
                 r = find_context(&files, place->context, &context, f);
-        if (r < 0)
+        if (r < 0 || !context.cluster_file || !context.user_file)
                 return r;
         input = input_of(context.cluster_file);
         r = nb_kubeconfig_read_cluster(&policy, &input, context.cluster_file->document,

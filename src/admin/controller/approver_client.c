@@ -417,36 +417,6 @@ static bool on_request_deleted(struct nb_controller *controller, struct nb_reque
         return true;
 }
 
-/* --- What a request waits for --- */
-
-/* Its work may have read the token or the Node before the change. */
-static bool is_wakeable(const struct nb_request_record *record) {
-        return record->is_waiting || record->work.slot;
-}
-
-static void on_token(struct nb_controller *controller, struct nb_token_record *token,
-                     const struct nb_bootstrap_token *content) {
-        if (!content)
-                return;
-        for (size_t i = 0; i < controller->requests.n; i++) {
-                struct nb_request_record *record = (struct nb_request_record *)
-                                                           controller->requests.records[i];
-
-                if (is_wakeable(record) && !strcmp(record->token_id, token->id))
-                        queue_now(controller, record);
-        }
-}
-
-static void on_node(struct nb_controller *controller, const char *name) {
-        for (size_t i = 0; i < controller->requests.n; i++) {
-                struct nb_request_record *record = (struct nb_request_record *)
-                                                           controller->requests.records[i];
-
-                if (is_wakeable(record) && (!name || !strcmp(record->node, name)))
-                        queue_now(controller, record);
-        }
-}
-
 /* --- Claims of earlier runs --- */
 
 /* A token that was claimed, but whose request is not in the list: it was removed while no
@@ -484,7 +454,5 @@ const struct nb_part nb_part_approve_client = {
         .kind = NB_NODE_REQUEST_CLIENT,
         .on_request = on_request,
         .on_request_deleted = on_request_deleted,
-        .on_token = on_token,
-        .on_node = on_node,
         .on_lead = on_lead,
 };

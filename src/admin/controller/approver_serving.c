@@ -51,7 +51,8 @@ static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct n
                 struct nb_request_record *record = (struct nb_request_record *)
                                                            controller->requests.records[i];
 
-                if (record->kind == NB_NODE_REQUEST_SERVING && record->is_waiting)
+                if (record->kind == NB_NODE_REQUEST_SERVING && record->is_waiting &&
+                    !record->work.heap)
                         nb_controller_queue(controller, &record->work, nb_now_ms());
         }
         return 0;
@@ -119,6 +120,7 @@ static int act(struct nb_controller *controller, struct nb_request_record *recor
         if (verdict > NB_SERVING_MALFORMED)
                 after_ms = nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS, WAIT_CAP_MS,
                                          nb_random());
+        record->is_waiting = true;
         nb_controller_queue(controller, &record->work, nb_now_ms() + after_ms);
         return 0;
 }

@@ -28,7 +28,7 @@
 #include "system/options.h"
 
 #define NB_CONTROLLER_PARTS_MAX 4
-#define NB_CONTROLLER_WATCHES_MAX 4
+#define NB_CONTROLLER_WATCHES_MAX 6
 #define NB_CONTROLLER_SLOTS_MAX 16 /* work that waits for answers at the same time */
 
 struct nb_controller;
@@ -65,7 +65,7 @@ struct nb_request_record {
         bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
         bool is_claimed; /* the token with the following UID is claimed for this CSR */
         char claimed_uid[64];
-        bool is_waiting; /* for the token or the Node to change */
+        bool is_waiting; /* for what it was judged by to change */
 };
 
 /* A Secret with a bootstrap token, without the token's secret. */
@@ -93,10 +93,7 @@ struct nb_part {
         /* The request was deleted. Returns whether to keep the record. */
         bool (*on_request_deleted)(struct nb_controller *controller,
                                    struct nb_request_record *record);
-        /* `token` is NULL if the Secret was deleted; `record` exists until the end of the call. */
-        void (*on_token)(struct nb_controller *controller, struct nb_token_record *record,
-                         const struct nb_bootstrap_token *token);
-        /* The same for every Secret of this type, also if nb_bootstrap_token_read() refuses it:
+        /* For every Secret of a token, also if nb_bootstrap_token_read() refuses it:
          * signer and cleaner treat them as Kubernetes' own controllers do. They keep records of
          * their own, and on_secrets_listed() is called before the first Secret of a list (false)
          * and after the last one (true). */
@@ -105,8 +102,6 @@ struct nb_part {
         void (*on_secrets_listed)(struct nb_controller *controller, bool is_complete);
         /* `object` is NULL if there is no ConfigMap cluster-info. */
         void (*on_cluster_info)(struct nb_controller *controller, struct nb_json *object);
-        /* A Node was created or deleted. NULL: any Node may have been. */
-        void (*on_node)(struct nb_controller *controller, const char *name);
         /* All lists are complete and this controller is the leader: at the beginning, and each time
          * that it becomes the leader. */
         int (*on_lead)(struct nb_controller *controller, struct nb_failure *f);
@@ -164,7 +159,9 @@ struct nb_controller {
         struct nb_admin admin;
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
         struct nb_records requests, tokens;
-        size_t n_unsigned; /* tokens for which cluster-info has no room */
+        struct nb_records enrolled; /* nodes, with their keys */
+        bool is_proof_required;     /* by the policy, as it was seen last */
+        size_t n_unsigned;          /* tokens for which cluster-info has no room */
         struct nb_queue queue;
         struct nb_call_slot {
                 struct nb_work *work; /* that runs, or waits for an answer; NULL: none does */

@@ -9,7 +9,10 @@
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
+#include "admin/policy/cluster_policy.h"
+#include "admin/policy/node_record.h"
 #include "base/macro.h"
+#include "crypto/attestation.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -104,6 +107,27 @@ static bool is_record_of(const struct nb_request_record *record,
                strcmp(record->token_id, request->token_id) == 0;
 }
 
+/* What the turn of a request depends on. A decision reads the record and the policy again. */
+struct enrolled_node {
+        struct nb_record record; /* key: the node */
+        char *public_key;
+        char node[];
+};
+
+/* Whether a request needs a proof and has none. It comes last, so that invented names, which cost
+ * a thief of a token nothing, do not delay a machine. */
+static bool lacks_proof(const struct nb_controller *controller,
+                        const struct nb_node_request *request) {
+        const struct enrolled_node *node = (struct enrolled_node *)nb_records_find(
+                &controller->enrolled, request->node);
+
+        if (!node)
+                return request->is_in_enrolled_group || controller->is_proof_required;
+        return !request->pem ||
+               nb_attestation_verify(request->pem, request->pem_len, request->token_id,
+                                     node->public_key) != NB_ATTESTATION_VALID;
+}
+
 /* The requests of one party take turns with those of others. A fleet may share a token, so the node
  * that the request names counts as well. What follows a decision has a turn of its own. */
 static int set_flow(struct nb_controller *controller, struct nb_request_record *record,
@@ -116,6 +140,8 @@ static int set_flow(struct nb_controller *controller, struct nb_request_record *
         }
         if (record->work.flow)
                 return 0;
+        record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&
+                               lacks_proof(controller, request);
         snprintf(flow, sizeof(flow), "%s %s", request->username, request->node);
         return nb_work_set_flow(&controller->queue, &record->work, flow);
 }
@@ -231,6 +257,26 @@ int nb_controller_read_request(struct nb_controller *controller,
                        : memcmp(ret_request->facts.key, record->key, sizeof(record->key)) == 0;
 }
 
+/* --- What a request waits for --- */
+
+/* Judges the requests again that wait, of a token or a node; NULL: of any. The work of a request
+ * may have read the object before it changed. */
+static void wake_requests(struct nb_controller *controller, const char *token_id,
+                          const char *node) {
+        for (size_t i = 0; i < controller->requests.n; i++) {
+                struct nb_request_record *record = (struct nb_request_record *)
+                                                           controller->requests.records[i];
+
+                if ((!record->is_waiting && !record->work.slot) ||
+                    (token_id && strcmp(record->token_id, token_id) != 0) ||
+                    (node && strcmp(record->node, node) != 0))
+                        continue;
+                record->work.attempt = 0;
+                record->work.is_last = false;
+                nb_controller_queue(controller, &record->work, nb_now_ms());
+        }
+}
+
 /* --- Tokens --- */
 
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
@@ -246,9 +292,6 @@ static void drop_token(struct nb_controller *controller, struct nb_token_record 
 }
 
 static void delete_token(struct nb_controller *controller, struct nb_token_record *record) {
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_token)
-                        controller->parts[i]->on_token(controller, record, NULL);
         drop_token(controller, record);
 }
 
@@ -284,9 +327,7 @@ static void write_token(struct nb_controller *controller, const struct nb_bootst
         record->may_sign = token->may_sign;
         record->may_authenticate = token->may_authenticate;
         memcpy(record->uid, token->uid, sizeof(record->uid));
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_token)
-                        controller->parts[i]->on_token(controller, record, token);
+        wake_requests(controller, token->id, NULL);
 }
 
 static void on_token(void *userdata, struct nb_json *object, enum nb_change change) {
@@ -352,22 +393,91 @@ static void on_cluster_info_listed(void *userdata, bool is_complete) {
                 tell_cluster_info(controller, NULL);
 }
 
-static void tell_node(struct nb_controller *controller, const char *name) {
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_node)
-                        controller->parts[i]->on_node(controller, name);
-}
-
 static void on_node(void *userdata, struct nb_json *object, _unused_ enum nb_change change) {
         const char *name = nb_json_string(object, "metadata.name");
 
         if (name)
-                tell_node(userdata, name);
+                wake_requests(userdata, NULL, name);
 }
 
 static void on_nodes_listed(void *userdata, bool is_complete) {
         if (is_complete)
-                tell_node(userdata, NULL);
+                wake_requests(userdata, NULL, NULL);
+}
+
+/* --- Enrolled nodes and the policy --- */
+
+static void drop_enrolled(void *userdata, struct nb_record *record) {
+        struct nb_controller *controller = userdata;
+
+        nb_records_remove(&controller->enrolled, record);
+        free(((struct enrolled_node *)record)->public_key);
+        free(record);
+}
+
+static void keep_enrolled(struct nb_controller *controller, const struct nb_node_record *node) {
+        struct nb_record *old = nb_records_find(&controller->enrolled, node->node);
+        size_t size = strlen(node->node) + 1;
+        struct enrolled_node *enrolled;
+
+        if (old)
+                drop_enrolled(controller, old);
+        enrolled = calloc(1, sizeof(*enrolled) + size);
+        if (!enrolled)
+                return;
+        memcpy(enrolled->node, node->node, size);
+        enrolled->record.key = enrolled->node;
+        enrolled->public_key = strdup(node->public_key);
+        if (!enrolled->public_key || nb_records_add(&controller->enrolled, &enrolled->record) < 0) {
+                free(enrolled->public_key);
+                free(enrolled);
+        }
+}
+
+static void on_node_record(void *userdata, struct nb_json *object, enum nb_change change) {
+        struct nb_controller *controller = userdata;
+        struct nb_failure f = { 0 };
+        struct nb_json view = { object->root, object->what, object->code, &f, object->r };
+        struct nb_node_record node = { 0 };
+        struct nb_record *record;
+
+        nb_node_record_read(&view, &node);
+        if (view.r < 0) {
+                wake_requests(controller, NULL, NULL);
+                return;
+        }
+        record = nb_records_find(&controller->enrolled, node.node);
+        if (change != NB_CHANGE_DELETED && node.removed == 0)
+                keep_enrolled(controller, &node);
+        else if (record)
+                drop_enrolled(controller, record);
+        wake_requests(controller, NULL, node.node);
+}
+
+static void on_node_records_listed(void *userdata, bool is_complete) {
+        struct nb_controller *controller = userdata;
+
+        if (is_complete)
+                nb_records_sweep(&controller->enrolled, drop_enrolled, controller);
+        else
+                nb_records_begin(&controller->enrolled);
+}
+
+static void on_policy(void *userdata, struct nb_json *object, enum nb_change change) {
+        struct nb_controller *controller = userdata;
+        struct nb_policy policy = { 0 };
+
+        if (change != NB_CHANGE_DELETED)
+                nb_policy_read(object, &policy);
+        controller->is_proof_required = object->r >= 0 && policy.is_proof_required;
+        wake_requests(controller, NULL, NULL);
+}
+
+static void on_policy_listed(void *userdata, bool is_complete) {
+        struct nb_controller *controller = userdata;
+
+        if (!is_complete)
+                controller->is_proof_required = false;
 }
 
 /* --- Watches --- */
@@ -376,6 +486,8 @@ enum watched {
         WATCHED_TOKENS, /* before the requests, which refer to them */
         WATCHED_CLUSTER_INFO,
         WATCHED_NODES,
+        WATCHED_NODE_RECORDS,
+        WATCHED_POLICY,
         WATCHED_REQUESTS,
         _WATCHED_N,
 };
@@ -401,6 +513,18 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
                             .line_max = EVENT_LINE_MAX,
                             .on_object = on_node,
                             .on_list = on_nodes_listed },
+        [WATCHED_NODE_RECORDS] = { .what = "records of nodes",
+                                   .path = NB_SECRETS_PATH,
+                                   .query = NB_RECORDS_QUERY,
+                                   .line_max = EVENT_LINE_MAX,
+                                   .on_object = on_node_record,
+                                   .on_list = on_node_records_listed },
+        [WATCHED_POLICY] = { .what = "the policy",
+                             .path = "/api/v1/namespaces/kube-system/configmaps",
+                             .query = "fieldSelector=metadata.name%3D" NB_POLICY_NAME,
+                             .line_max = EVENT_LINE_MAX,
+                             .on_object = on_policy,
+                             .on_list = on_policy_listed },
         [WATCHED_REQUESTS] = { .what = "CSRs",
                                .path = NB_CSRS_PATH,
                                .line_max = EVENT_LINE_MAX,
@@ -414,14 +538,11 @@ void nb_controller_add_watches(struct nb_controller *controller) {
         for (size_t i = 0; i < controller->n_parts; i++) {
                 const struct nb_part *part = controller->parts[i];
 
-                if (part->on_token || part->on_secret)
-                        is_needed[WATCHED_TOKENS] = true;
-                if (part->on_cluster_info)
-                        is_needed[WATCHED_CLUSTER_INFO] = true;
-                if (part->on_node)
-                        is_needed[WATCHED_NODES] = true;
+                is_needed[WATCHED_TOKENS] |= part->on_request || part->on_secret;
+                is_needed[WATCHED_CLUSTER_INFO] |= part->on_cluster_info != NULL;
                 if (part->on_request)
-                        is_needed[WATCHED_REQUESTS] = true;
+                        is_needed[WATCHED_NODES] = is_needed[WATCHED_NODE_RECORDS] =
+                                is_needed[WATCHED_POLICY] = is_needed[WATCHED_REQUESTS] = true;
         }
         for (size_t i = 0; i < _WATCHED_N; i++)
                 if (is_needed[i])
@@ -437,6 +558,9 @@ void nb_controller_drop_records(struct nb_controller *controller) {
         while (controller->tokens.n > 0)
                 drop_token(controller, (struct nb_token_record *)controller->tokens
                                                .records[controller->tokens.n - 1]);
+        while (controller->enrolled.n > 0)
+                drop_enrolled(controller, controller->enrolled.records[controller->enrolled.n - 1]);
         nb_records_done(&controller->requests);
         nb_records_done(&controller->tokens);
+        nb_records_done(&controller->enrolled);
 }
