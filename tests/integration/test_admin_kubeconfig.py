@@ -351,14 +351,14 @@ def test_watches_continue_with_a_new_token_and_begin_again_with_a_certificate(ap
 
         def watchers():
             return [request.user for request in api.requests if request.verb == "watch"]
-        api.objects.wait(lambda: len(watchers()) == 4)
+        api.objects.wait(lambda: len(watchers()) == 6)
         credential.write_text(admin.exec_credential(**second))
         cluster.settle()       # with requests of the old credential or the new one
         api.objects.wait(lambda: any(request.user == "second" for request in api.requests))
         if kind == "certificate":
-            api.objects.wait(lambda: len(watchers()) == 8)
+            api.objects.wait(lambda: len(watchers()) == 12)
         cluster.settle("other")
-        assert watchers() == ["first"] * 4 + ["second"] * (4 if kind == "certificate" else 0)
+        assert watchers() == ["first"] * 6 + ["second"] * (6 if kind == "certificate" else 0)
         assert controller.stop() == 0
 
 
