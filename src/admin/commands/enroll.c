@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "admin/commands/admin_commands.h"
@@ -180,6 +181,10 @@ static int add_node(struct enroll *enroll, struct nb_failure *f) {
 
         r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
                           compare_key, enroll, NULL, f);
+        if (r >= 0)
+                r = nb_automatic_approval_refuse(&enroll->admin,
+                                                 NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
+                                                 enroll->is_forced, f);
         if (r < 0)
                 return r;
         r = read_old(enroll, &old, f);
@@ -320,7 +325,9 @@ int nb_admin_command_enroll(struct nb_options *options, struct nb_failure *f) {
                   .ret_value = &enroll.addresses },
                 { "dns-names", "LIST", "DNS names for serving certificates, besides the node's",
                   .ret_value = &enroll.dns_names },
-                { "force", NULL, "replace a different key", .ret_switch = &enroll.is_forced },
+                { "force", NULL,
+                  "replace a different key, and do not ask who else approves requests",
+                  .ret_switch = &enroll.is_forced },
                 { "list", NULL, "list the enrolled nodes", .ret_switch = &enroll.is_listing },
                 { "show", NULL, "show the node", .ret_switch = &enroll.is_showing },
                 { "remove", NULL, "remove the node", .ret_switch = &enroll.is_removing },
