@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`node-bootstrap-admin approve` and `enroll` beside a real control plane: requests are submitted as the API server sees them."""
 
+import base64
+import hashlib
 import ipaddress
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from harness import controlplane, pki, versions
 from harness.csrs import CLIENT_USAGES, GROUP, SERVING, Place, numbers
 from harness.wait import until
@@ -42,7 +45,9 @@ def test_pending_request_is_shown_and_approved(place):
     assert late.returncode == 73 and f"{name} was approved before, which is final" in late.stderr
     assert name not in place.admin.run("approve")
     lease = place.cluster.request("GET", f"{LEASES}/node-bootstrap-token-{place.token.id}")
-    assert lease["spec"]["holderIdentity"] == place.csr(name)["metadata"]["uid"]
+    request = x509.load_pem_x509_csr(base64.b64decode(place.csr(name)["spec"]["request"]))
+    key = request.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    assert lease["spec"]["holderIdentity"] == hashlib.sha256(key).hexdigest()
     place.refused(place.submit(), "FORGED? The bootstrap token")
 
 

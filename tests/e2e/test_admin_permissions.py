@@ -73,6 +73,7 @@ def use_every_part(cluster):
     until(lambda: any(e["involvedObject"]["name"] == "stolen" for e in cluster.request("GET", "/api/v1/namespaces/default/events")["items"]),
           "an Event says why the other one is pending")
     assert not is_approved(cluster, "stolen")
+    cluster.request("DELETE", f"{controlplane.CSRS}/stolen")    # while it is pending, its token is kept
     until(lambda: cluster.request("GET", f"{controlplane.CSRS}/own")["status"].get("certificate"), "the certificate is issued")
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
     cluster.request("POST", "/api/v1/nodes", node)

@@ -16,6 +16,11 @@ KEY, OTHER = pki.new_key(), pki.new_key()
 RECORD = f"{SECRETS}/node-bootstrap-node-worker-1"
 
 
+@pytest.fixture(autouse=True)
+def nobody_else_approves(api):
+    api.allows = lambda attributes: attributes.get("subresource") != "nodeclient"
+
+
 def public_pem(key):
     return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
 
@@ -65,6 +70,14 @@ def test_a_key_of_another_node_is_refused(api, encode):
     assert len(api.objects.all(SECRETS)) == 1
     assert api.run("enroll", "--remove", "worker-1").returncode == 0
     assert enroll(api, node="worker-2").returncode == 0, "the key of a removed node may be used again"
+
+
+def test_a_record_that_others_do_not_ask_for_is_refused(api):
+    """kube-controller-manager would approve the requests without a proof."""
+    api.allows = lambda attributes: True
+    done = enroll(api)
+    assert done.returncode != 0 and "admin-automatic-approval" in done.stderr and not api.objects.all(SECRETS)
+    assert enroll(api, "--force").returncode == 0
 
 
 def test_show_and_list(api):

@@ -13,20 +13,38 @@
 #define SERVICES_PATH "/api/v1/services"
 #define SERVICE_CIDRS_PATH "/apis/networking.k8s.io/v1/servicecidrs"
 #define ENDPOINTS_PATH "/api/v1/namespaces/default/endpoints/kubernetes"
-#define POLICY_PATH "/api/v1/namespaces/kube-system/configmaps/" NB_POLICY_NAME
+#define POLICIES_PATH "/api/v1/namespaces/kube-system/configmaps/"
 
 /* --- Reading --- */
+
+/* Gets the object at PREFIX and NAME. */
+static int get_named(struct nb_admin *admin, const char *kind, const char *prefix, const char *name,
+                     struct nb_json *ret_json, struct nb_failure *f) {
+        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+
+        snprintf(what, sizeof(what), "reading %s %s", kind, name);
+        snprintf(path, sizeof(path), "%s%s", prefix, name);
+        return nb_admin_get(admin, what, path, ret_json, f);
+}
+
+int nb_facts_read_request(struct nb_admin *admin, const char *name,
+                          struct nb_node_request *ret_request, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        int r = get_named(admin, "CSR", NB_CSRS_PATH "/", name, &json, f);
+
+        if (r <= 0)
+                return r;
+        nb_node_request_read(&json, ret_request);
+        return json.r < 0 ? json.r : 1;
+}
 
 int nb_facts_read_token(struct nb_admin *admin, const char *id,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure malformed = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        int r;
+        int r = get_named(admin, "token", NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX, id,
+                          &json, f);
 
-        snprintf(what, sizeof(what), "reading token %s", id);
-        snprintf(path, sizeof(path), NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        r = nb_admin_get(admin, what, path, &json, f);
         if (r <= 0)
                 return r;
         json.f = &malformed;
@@ -39,12 +57,8 @@ int nb_facts_read_token(struct nb_admin *admin, const char *id,
 int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
                        struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        int r;
+        int r = get_named(admin, "Node", NB_NODES_PATH "/", name, &json, f);
 
-        snprintf(what, sizeof(what), "reading Node %s", name);
-        snprintf(path, sizeof(path), NB_NODES_PATH "/%s", name);
-        r = nb_admin_get(admin, what, path, &json, f);
         if (r <= 0)
                 return r;
         nb_node_facts_read(&json, ret_node);
@@ -64,13 +78,11 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE], name[NB_NODE_RECORD_NAME_SIZE];
+        char name[NB_NODE_RECORD_NAME_SIZE];
         int r;
 
         nb_node_record_name(node, name);
-        snprintf(what, sizeof(what), "Secret %s", name);
-        snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
-        r = nb_admin_get(admin, what, path, &json, ret_flaw);
+        r = get_named(admin, "the Secret", NB_SECRETS_PATH "/", name, &json, ret_flaw);
         if (r > 0)
                 nb_node_record_read(&json, ret_record);
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
@@ -79,7 +91,7 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_admin_get(admin, "ConfigMap " NB_POLICY_NAME, POLICY_PATH, &json, ret_flaw);
+        int r = get_named(admin, "the ConfigMap", POLICIES_PATH, NB_POLICY_NAME, &json, ret_flaw);
 
         if (r > 0)
                 nb_policy_read(&json, ret_policy);

@@ -18,6 +18,8 @@
 
 /* Each returns 1: read; 0: there is none, or it has a flaw. A Secret that is not a correct token
  * cannot authenticate, so it is none. */
+int nb_facts_read_request(struct nb_admin *admin, const char *name,
+                          struct nb_node_request *ret_request, struct nb_failure *f);
 int nb_facts_read_token(struct nb_admin *admin, const char *id,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f);
 int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,

@@ -11,7 +11,6 @@
 #include "system/clock.h"
 
 #define OUTPUT_MAX ((size_t)64 * 1024 * 1024)
-#define WHAT_SIZE (NB_CSR_NAME_MAX + 32)
 
 struct approve {
         struct nb_admin admin;
@@ -143,13 +142,8 @@ static int show_requests(struct approve *approve, struct nb_failure *f) {
 /* Reads and reviews the request of this name. 1: it is pending; 0: it is decided already. */
 static int read_request(struct approve *approve, const char *name, struct nb_review *review,
                         struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        int r;
+        int r = nb_facts_read_request(&approve->admin, name, &review->request, f);
 
-        snprintf(what, sizeof(what), "reading CSR %s", name);
-        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s", name);
-        r = nb_admin_get(&approve->admin, what, path, &json, f);
         if (r < 0)
                 return r;
         if (r == 0)
@@ -157,9 +151,6 @@ static int read_request(struct approve *approve, const char *name, struct nb_rev
                                       "there is no certificate signing request '%s'; without "
                                       "names, `approve` lists the pending ones",
                                       name);
-        nb_node_request_read(&json, &review->request);
-        if (json.r < 0)
-                return json.r;
         if (review->request.kind == NB_NODE_REQUEST_OTHER ||
             strcmp(review->request.name, name) != 0)
                 return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
@@ -256,9 +247,9 @@ static int decide_request(struct approve *approve, const char *name, bool is_reh
 }
 
 /* Reviews all requests before the first is approved, so that nothing is half done. */
-static int decide_requests(struct approve *approve, const char *const *names, unsigned n,
+static int decide_requests(struct approve *approve, const char *const *names, size_t n,
                            struct nb_failure *f) {
-        for (unsigned i = 0; i < 2 * n; i++) {
+        for (size_t i = 0; i < 2 * n; i++) {
                 int r = decide_request(approve, names[i % n], i < n, f);
 
                 if (r < 0)
@@ -269,37 +260,18 @@ static int decide_requests(struct approve *approve, const char *const *names, un
 
 /* --- Command line --- */
 
-/* A name is part of a path. */
-static bool is_plain_name(const char *name) {
-        size_t len = strlen(name);
-
-        return len > 0 && len <= NB_CSR_NAME_MAX && name[0] != '.' && !strpbrk(name, "/?#% ") &&
-               nb_text_is_printable(name, len);
-}
-
-static int read_words(struct nb_options *options, const struct nb_option *rows, const char **names,
-                      unsigned *ret_n, struct nb_failure *f) {
+static int verify_name(const char *name, struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
-        unsigned n = 0;
-        int row;
 
-        options->rows = rows;
-        while ((row = nb_options_next(options, f)) >= 0 && row != NB_OPTIONS_END) {
-                if (row != NB_OPTIONS_WORD)
-                        nb_options_store(options, row);
-                else if (nb_token_verify(options->value, strlen(options->value)) == 0)
-                        return nb_failure_set(f, NB_USAGE, 0,
-                                              "expected the name of a certificate signing request, "
-                                              "found a token");
-                else if (is_plain_name(options->value))
-                        names[n++] = options->value;
-                else
-                        return nb_failure_set(f, NB_USAGE, 0,
-                                              "%s is not the name of a certificate signing request",
-                                              nb_word_quote(options->value, quoted));
-        }
-        *ret_n = n;
-        return row < 0 ? row : 0;
+        if (nb_token_verify(name, strlen(name)) == 0)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "expected the name of a certificate signing request, found a "
+                                      "token");
+        if (!nb_csr_name_is_usable(name))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "%s is not the name of a certificate signing request",
+                                      nb_word_quote(name, quoted));
+        return 0;
 }
 
 static void approve_done(struct approve *approve) {
@@ -315,9 +287,7 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
         struct nb_admin_place place = { 0 };
         const char *output = "text";
         const struct nb_option rows[] = {
-                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
-                { "context", "NAME", "use this context of the kubeconfig",
-                  .ret_value = &place.context },
+                NB_ADMIN_PLACE_OPTIONS(place),
                 { "force", NULL,
                   "approve requests that look forged, too, unless a name belongs to others",
                   .ret_switch = &approve.is_forced },
@@ -326,12 +296,14 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
                 { "o", "FORMAT", .ret_value = &output },
                 { NULL },
         };
-        unsigned n = 0;
+        size_t n = 0;
         int r;
 
         if (!names)
                 return nb_failure_set_memory(f);
-        r = read_words(options, rows, names, &n, f);
+        r = nb_admin_read_line(options, rows, names, (size_t)options->argc, &n, f);
+        for (size_t i = 0; i < n && r >= 0; i++)
+                r = verify_name(names[i], f);
         if (r < 0)
                 return r;
         approve.is_json = strcmp(output, "json") == 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "admin/commands/admin_commands.h"
@@ -180,6 +181,10 @@ static int add_node(struct enroll *enroll, struct nb_failure *f) {
 
         r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
                           compare_key, enroll, NULL, f);
+        if (r >= 0)
+                r = nb_automatic_approval_refuse(&enroll->admin,
+                                                 NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
+                                                 enroll->is_forced, f);
         if (r < 0)
                 return r;
         r = read_old(enroll, &old, f);
@@ -280,24 +285,6 @@ static int show_node(struct enroll *enroll, struct nb_failure *f) {
 
 /* --- Command line --- */
 
-static int read_words(struct nb_options *options, const struct nb_option *rows,
-                      struct enroll *enroll, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
-        int row;
-
-        options->rows = rows;
-        while ((row = nb_options_next(options, f)) >= 0 && row != NB_OPTIONS_END) {
-                if (row != NB_OPTIONS_WORD)
-                        nb_options_store(options, row);
-                else if (enroll->node)
-                        return nb_failure_set(f, NB_USAGE, 0, "unexpected argument %s",
-                                              nb_word_quote(options->value, quoted));
-                else
-                        enroll->node = options->value;
-        }
-        return row < 0 ? row : 0;
-}
-
 static int verify_arguments(const struct enroll *enroll, struct nb_failure *f) {
         char name[NB_NODE_NAME_MAX + 1], quoted[NB_WORD_QUOTED_SIZE];
 
@@ -331,24 +318,25 @@ int nb_admin_command_enroll(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(enroll_done) struct enroll enroll = { .key = NB_SECRET_INIT };
         struct nb_admin_place place = { 0 };
         const struct nb_option rows[] = {
-                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
-                { "context", "NAME", "use this context of the kubeconfig",
-                  .ret_value = &place.context },
+                NB_ADMIN_PLACE_OPTIONS(place),
                 { "public-key", "FILE", "the machine's public key as PEM; '-': standard input",
                   .ret_value = &enroll.key_path },
                 { "addresses", "LIST", "only addresses for serving certificates of the node",
                   .ret_value = &enroll.addresses },
                 { "dns-names", "LIST", "DNS names for serving certificates, besides the node's",
                   .ret_value = &enroll.dns_names },
-                { "force", NULL, "replace a different key", .ret_switch = &enroll.is_forced },
+                { "force", NULL,
+                  "replace a different key, and do not ask who else approves requests",
+                  .ret_switch = &enroll.is_forced },
                 { "list", NULL, "list the enrolled nodes", .ret_switch = &enroll.is_listing },
                 { "show", NULL, "show the node", .ret_switch = &enroll.is_showing },
                 { "remove", NULL, "remove the node", .ret_switch = &enroll.is_removing },
                 { NULL },
         };
+        size_t n;
         int r;
 
-        r = read_words(options, rows, &enroll, f);
+        r = nb_admin_read_line(options, rows, &enroll.node, 1, &n, f);
         if (r >= 0)
                 r = verify_arguments(&enroll, f);
         if (r >= 0 && enroll.key_path)

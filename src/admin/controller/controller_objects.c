@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
+#include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/policy/cluster_policy.h"
 #include "admin/policy/node_record.h"
@@ -262,18 +263,10 @@ static void on_serving_requests_listed(void *userdata, bool is_complete) {
 int nb_controller_read_request(struct nb_controller *controller,
                                const struct nb_request_record *record,
                                struct nb_node_request *ret_request, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
-        int r;
+        int r = nb_facts_read_request(&controller->admin, record->name, ret_request, f);
 
-        snprintf(what, sizeof(what), "reading CSR %s", record->name);
-        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s", record->name);
-        r = nb_admin_get(&controller->admin, what, path, &json, f);
         if (r <= 0)
                 return r;
-        nb_node_request_read(&json, ret_request);
-        if (json.r < 0)
-                return json.r;
         /* A claim names the request, and has its key, but not its UID. */
         return record->uid[0]
                        ? strcmp(ret_request->uid, record->uid) == 0

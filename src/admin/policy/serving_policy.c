@@ -265,7 +265,7 @@ bool nb_serving_is_forcible(enum nb_serving_verdict verdict) {
 
 const char *nb_serving_verdict_name(enum nb_serving_verdict verdict) {
         static const char *const names[_NB_SERVING_VERDICT_N] = {
-                [NB_SERVING_APPROVED] = "NodeBootstrapApproved",
+                [NB_SERVING_APPROVED] = NB_APPROVED_REASON,
                 [NB_SERVING_MALFORMED] = "ServingMalformed",
                 [NB_SERVING_NOT_ITS_OWN] = "ServingNotItsOwn",
                 [NB_SERVING_NETWORKS_UNKNOWN] = "ServiceNetworksUnknown",
