@@ -105,6 +105,7 @@ def test_the_unit(controller_machine, admin, fresh, unattended_cluster):
     machine.run("env", "HOME=/root", "sh", "-ec", README[1].text)
     assert oct(machine.path(KUBECONFIG).stat().st_mode)[-3:] == "600"
     assert machine.show(CONTROLLER, "StatusText")
+    unattended_cluster.policy(servingPrefixes="10.0.0.0/8", serviceNetworks="10.96.0.0/12")    # the example runs approve-serving
     machine.write(f"/etc/systemd/system/{CONTROLLER}.d/50-example.conf", DROP_IN.text)
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", CONTROLLER)
