@@ -21,10 +21,13 @@
 static int get_named(struct nb_admin *admin, const char *kind, const char *prefix, const char *name,
                      struct nb_json *ret_json, struct nb_failure *f) {
         char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+        int r;
 
         snprintf(what, sizeof(what), "reading %s %s", kind, name);
         snprintf(path, sizeof(path), "%s%s", prefix, name);
-        return nb_admin_get(admin, what, path, ret_json, f);
+        r = nb_admin_get(admin, what, path, ret_json, f);
+        ret_json->what = kind; /* `what` does not outlive this call */
+        return r;
 }
 
 int nb_facts_read_request(struct nb_admin *admin, const char *name,
