@@ -175,7 +175,7 @@ void nb_exchange_rewind(struct nb_exchange *exchange) {
 }
 
 bool nb_exchange_has_calls(const struct nb_exchange *exchange) {
-        return exchange->n > 0 || exchange->begun;
+        return exchange->n > 0 || exchange->begun || exchange->list;
 }
 
 bool nb_exchange_is_waiting(const struct nb_exchange *exchange) {

@@ -39,7 +39,8 @@ struct nb_exchange {
 /* Before the work runs again. */
 void nb_exchange_rewind(struct nb_exchange *exchange);
 
-/* Whether the work has run before, and waited for an answer. */
+/* Whether the work has run before, and waited for an answer: also if the page of a list that it
+ * waited for was interrupted, since the pages before are not read again. */
 bool nb_exchange_has_calls(const struct nb_exchange *exchange);
 
 /* Whether the work waits for an answer. */
