@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ struct cleaner {
 struct expiring_token {
         struct nb_record record; /* key: the name of the Secret */
         time_t expires;
+        uint64_t due_ms;  /* not before, since it could not be deleted */
+        unsigned attempt; /* that failed */
         char name[];
 };
 
@@ -67,13 +70,17 @@ static bool is_clock_usable(struct cleaner *cleaner) {
 
 static bool is_awaited(const struct nb_controller *controller, const char *name) {
         const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_CLIENT];
+        const size_t prefix_len = strlen(NB_TOKEN_SECRET_NAME_PREFIX);
 
+        /* The API server accepts any name for a Secret of this type. */
+        if (strncmp(name, NB_TOKEN_SECRET_NAME_PREFIX, prefix_len) != 0)
+                return false;
         for (size_t i = 0; i < requests->n; i++) {
                 const struct nb_request_record *request = (struct nb_request_record *)
                                                                   requests->records[i];
 
                 if (request->state == NB_CSR_STATE_PENDING && request->token_id[0] &&
-                    strcmp(name + strlen(NB_TOKEN_SECRET_NAME_PREFIX), request->token_id) == 0)
+                    strcmp(name + prefix_len, request->token_id) == 0)
                         return true;
         }
         return false;
@@ -88,10 +95,25 @@ static const char *find_expired(const struct nb_controller *controller) {
                                                              cleaner->tokens.records[i];
 
                 if (nb_token_secret_is_expired(token->expires, now) &&
-                    !is_awaited(controller, token->name))
+                    nb_now_ms() >= token->due_ms && !is_awaited(controller, token->name))
                         return token->name;
         }
         return NULL;
+}
+
+/* Another Secret is next: a webhook may keep this one for ever. The first failure is reported. */
+static int try_later(struct cleaner *cleaner, int r, struct nb_failure *f) {
+        struct nb_record *record = nb_records_find(&cleaner->tokens, cleaner->name);
+        struct expiring_token *token = (struct expiring_token *)record;
+
+        cleaner->name[0] = '\0';
+        if (!token)
+                return r;
+        if (token->attempt > 0)
+                nb_failure_clear(f);
+        token->due_ms = nb_now_ms() + nb_backoff_ms(token->attempt++, NB_WORK_RETRY_FIRST_MS,
+                                                    NB_WORK_RETRY_CAP_MS, nb_random());
+        return r;
 }
 
 /* Deletes one Secret. The watch may report this before the answer arrives, so the name is kept. */
@@ -113,8 +135,10 @@ static int delete_expired(void *userdata, struct nb_work *work, struct nb_failur
         if (r > 0)
                 r = nb_secret_delete(&controller->admin, cleaner->name, secret.uid,
                                      secret.resource_version, f);
-        if (r < 0)
+        if (r == -EINPROGRESS && f->code == NB_NONE)
                 return r;
+        if (r < 0)
+                return try_later(cleaner, r, f);
         if (r > 0) {
                 nb_log(LOG_INFO, NB_NONE, "deleted the expired Secret %s", cleaner->name);
                 nb_controller_note(controller, "deleted %s", cleaner->name);
