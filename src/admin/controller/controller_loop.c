@@ -119,10 +119,19 @@ static int run_lease(struct nb_controller *controller) {
 
 /* --- The loop --- */
 
+/* What a request is judged and ordered by is listed before the requests. */
+static size_t count_begun_watches(const struct nb_controller *controller) {
+        size_t n = 0;
+
+        while (n < controller->n_watches && controller->watches[n].is_listed)
+                n++;
+        return n < controller->n_watches ? n + 1 : n;
+}
+
 static int run_watches(struct nb_controller *controller) {
         int r = 0;
 
-        for (size_t i = 0; i < controller->n_watches && r >= 0; i++) {
+        for (size_t i = 0; i < count_begun_watches(controller) && r >= 0; i++) {
                 struct nb_watch *watch = &controller->watches[i];
                 enum nb_code before = watch->failure.code;
 
@@ -146,6 +155,7 @@ static void end_transfer(struct nb_controller *controller, const struct nb_http_
 }
 
 static uint64_t find_next_time(const struct nb_controller *controller) {
+        const size_t n = count_begun_watches(controller);
         uint64_t renewal = controller->admin.expires_ms;
         uint64_t times[4 + NB_CONTROLLER_WATCHES_MAX] = {
                 nb_lease_due(controller),
@@ -156,9 +166,9 @@ static uint64_t find_next_time(const struct nb_controller *controller) {
         uint64_t next = controller->is_changed || controller->monitor ? controller->report_ms
                                                                       : NB_TIME_INFINITE;
 
-        for (size_t i = 0; i < controller->n_watches; i++)
+        for (size_t i = 0; i < n; i++)
                 times[4 + i] = nb_watch_due(&controller->watches[i]);
-        for (size_t i = 0; i < 4 + controller->n_watches; i++)
+        for (size_t i = 0; i < 4 + n; i++)
                 next = times[i] < next ? times[i] : next;
         return next;
 }
