@@ -135,8 +135,10 @@ static bool lacks_proof(const struct nb_controller *controller,
                                      node->public_key) != NB_ATTESTATION_VALID;
 }
 
-/* The requests of one party take turns with those of others. A fleet may share a token, so the node
- * that the request names counts as well. What follows a decision has a turn of its own. */
+/* The requests of one party take turns with those of others. A fleet may share an enrolled token,
+ * so the node that the request names counts as well. A bound token is for one node: other names,
+ * which a thief can invent, would be turns for nothing. What follows a decision has a turn of its
+ * own. */
 static int set_flow(struct nb_controller *controller, struct nb_request_record *record,
                     const struct nb_node_request *request) {
         char flow[sizeof(request->username) + sizeof(request->node) + 1];
@@ -149,7 +151,8 @@ static int set_flow(struct nb_controller *controller, struct nb_request_record *
                 return 0;
         record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&
                                lacks_proof(controller, request);
-        snprintf(flow, sizeof(flow), "%s %s", request->username, request->node);
+        snprintf(flow, sizeof(flow), "%s %s", request->username,
+                 request->is_in_enrolled_group ? request->node : "");
         return nb_work_set_flow(&controller->queue, &record->work, flow);
 }
 
