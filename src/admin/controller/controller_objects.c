@@ -213,10 +213,12 @@ static void take_kept(void *userdata) {
 
         if (record->is_deleted)
                 delete_request(record->controller, record);
-        else if (next)
-                write_request(record->controller, record, next);
-        else
+        else {
+                /* Something else may have changed as well. */
                 nb_controller_queue(record->controller, &record->work, nb_now_ms());
+                if (next)
+                        write_request(record->controller, record, next);
+        }
 }
 
 static void on_request(void *userdata, struct nb_json *object, enum nb_change change) {
