@@ -49,9 +49,8 @@ static int judge_again(struct nb_controller *controller, struct nb_request_recor
 
 static int wait_for_change(struct nb_controller *controller, struct nb_request_record *record,
                            uint64_t first_ms) {
-        return judge_again(
-                controller, record,
-                nb_backoff_ms(record->work.attempt++, first_ms, WAIT_CAP_MS, nb_random()));
+        return judge_again(controller, record,
+                           nb_backoff_ms(record->n_waits++, first_ms, WAIT_CAP_MS, nb_random()));
 }
 
 /* 1: told, for the first time or again. */
@@ -131,7 +130,7 @@ static int refuse_request(struct nb_controller *controller, struct nb_request_re
         (void)nb_reason_describe(reason, facts, text);
         if (verdict == NB_VERDICT_REFUSE && controller->settings.is_denying)
                 return deny_request(controller, record, facts->request, reason, text, f);
-        if (reason != NB_REASON_TOKEN_CLAIM_FOREIGN || record->work.attempt >= UNREPORTED_WAITS)
+        if (reason != NB_REASON_TOKEN_CLAIM_FOREIGN || record->n_waits >= UNREPORTED_WAITS)
                 r = tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, text);
         if (r < 0)
                 return r;
@@ -353,7 +352,7 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
                         return 0;
                 }
                 /* It cannot be approved, so do not read it again. */
-                if (record->is_waiting && work->attempt > 0)
+                if (record->is_waiting && record->n_waits > 0)
                         return wait_for_change(controller, record, WAIT_FIRST_MS);
         }
         record->is_waiting = false;
@@ -374,7 +373,7 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
 }
 
 static void queue_now(struct nb_controller *controller, struct nb_request_record *record) {
-        record->work.attempt = 0;
+        record->work.attempt = record->n_waits = 0;
         nb_controller_queue(controller, &record->work, nb_now_ms());
 }
 

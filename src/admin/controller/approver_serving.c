@@ -87,11 +87,13 @@ static int tell(struct nb_controller *controller, struct nb_request_record *reco
         return r;
 }
 
+/* The snapshot may change until the answer is there, but what was decided does not. */
 static int approve(struct nb_controller *controller, struct nb_request_record *record,
                    const struct nb_node_request *request, struct nb_failure *f) {
         int r = nb_csr_decide(&controller->admin, request, "Approved",
                               nb_serving_verdict_name(NB_SERVING_APPROVED), ALLOWED, f);
 
+        record->is_approving = r == -EINPROGRESS && f->code == NB_NONE;
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: serving certificate of node %s",
@@ -111,13 +113,13 @@ static int act(struct nb_controller *controller, struct nb_request_record *recor
                 r = tell(controller, record, verdict, "dry run: it would be approved", ALLOWED);
         else if (verdict == NB_SERVING_APPROVED)
                 return approve(controller, record, request, f);
-        else if (verdict < NB_SERVING_NO_NODE || record->work.attempt >= WAITS_UNREPORTED)
+        else if (verdict < NB_SERVING_NO_NODE || record->n_waits >= WAITS_UNREPORTED)
                 r = tell(controller, record, verdict, "the serving certificate is not approved",
                          reason);
         if (r < 0)
                 return r;
         if (verdict > NB_SERVING_MALFORMED)
-                after_ms = nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS, WAIT_CAP_MS,
+                after_ms = nb_backoff_ms(record->n_waits++, WAIT_FIRST_MS, WAIT_CAP_MS,
                                          nb_random());
         record->is_waiting = true;
         nb_controller_queue(controller, &record->work, nb_now_ms() + after_ms);
@@ -147,7 +149,11 @@ static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_
         }
         nb_log_field(NB_FIELD_CSR, "%s", record->name);
         nb_log_field(NB_FIELD_NODE, "%s", request.node);
-        r = nb_serving_look(&controller->admin, &request, &serving->hosts, &look, reason, f);
+        if (record->is_approving)
+                r = NB_SERVING_APPROVED;
+        else
+                r = nb_serving_look(&controller->admin, &request, &serving->hosts, &look, reason,
+                                    f);
         if (r >= 0)
                 r = act(controller, record, (enum nb_serving_verdict)r, &request, reason, f);
         nb_log_field(NB_FIELD_CSR, NULL);
@@ -163,7 +169,7 @@ static bool on_request(struct nb_controller *controller, struct nb_request_recor
                 return false;
         record->work.run = run_request;
         if (is_changed) {
-                record->work.attempt = 0;
+                record->work.attempt = record->n_waits = 0;
                 nb_controller_queue(controller, &record->work, nb_now_ms());
         }
         return true;

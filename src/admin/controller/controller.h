@@ -65,7 +65,9 @@ struct nb_request_record {
         bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
         bool is_claimed; /* the token with the following UID is claimed for this CSR */
         char claimed_uid[64];
-        bool is_waiting; /* for what it was judged by to change */
+        bool is_waiting;   /* for what it was judged by to change */
+        unsigned n_waits;  /* in a row */
+        bool is_approving; /* this is decided, and the answer is awaited */
 };
 
 /* A Secret with a bootstrap token, without the token's secret. */

@@ -291,7 +291,7 @@ static void wake_kind(struct nb_controller *controller, const struct nb_records 
                     (token_id && strcmp(record->token_id, token_id) != 0) ||
                     (node && strcmp(record->node, node) != 0))
                         continue;
-                record->work.attempt = 0;
+                record->work.attempt = record->n_waits = 0;
                 record->work.is_last = false;
                 nb_controller_queue(controller, &record->work, nb_now_ms());
         }

@@ -72,6 +72,8 @@ static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot)
         work->slot = NULL;
         if (r == -ECANCELED && f.code == NB_NONE)
                 return r;
+        if (r >= 0)
+                work->attempt = 0;
         r = r < 0 ? handle_failed_work(controller, work, &f) : 0;
         if (work->is_changed) {
                 work->is_changed = false;
