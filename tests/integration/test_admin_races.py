@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap-admin controller: what happens while its calls wait for answers."""
+
+import time
+
+import pytest
+
+import faults
+import pki
+from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, prove
+from test_admin_serving import NODE, SERVICES, approval, event, put_node, put_policy, submit
+
+KEY = pki.new_key()
+
+
+@pytest.fixture
+def cluster(api):
+    return Cluster(api)
+
+
+@pytest.fixture
+def start(api):
+    with controllers(api) as begin:
+        yield begin
+
+
+def test_a_snapshot_that_was_interrupted_has_all_services(api, start):
+    """A renewed client certificate replaces the connection while the second page of the Services is awaited."""
+    put_policy(api)
+    put_node(api, "10.0.0.5", "10.0.0.6")
+    for number in range(250):
+        api.objects.put(f"{SERVICES}/s{number:03}", spec={"clusterIP": f"10.96.1.{number}" if number else "10.0.0.5"})
+    pages = []
+
+    def replace(request):
+        if "continue" not in request.query or pages:
+            return
+        pages.append(request)
+        api.on("patch leases", faults.unauthorized, times=1)
+        renewals = len(api.seen("patch leases"))
+        await_true(lambda: len(api.seen("patch leases")) > renewals, 20)
+        time.sleep(1)
+    api.on("list services", replace)
+    submit(api, "bad", "10.0.0.5")
+    submit(api, "good", "10.0.0.6")
+    start("--parts=approve-serving")
+    api.objects.wait(lambda: approval(api, "good") == "Approved", 40)
+    api.objects.wait(lambda: approval(api, "bad") or event(api, "bad"))
+    assert approval(api, "bad") is None and "belongs to the Service shop/s000" in event(api, "bad")
+
+
+def test_a_fact_that_changes_while_its_request_is_written_is_noticed(api, cluster, start):
+    """The token is corrected, and then the request is touched, while the Event of the refusal is awaited."""
+    start().wait_line("is the leader")
+    cluster.token("aaaaaa", "n2")
+
+    def correct(request):
+        token = api.objects.look(f"{SECRETS}/bootstrap-token-aaaaaa")
+        api.objects.put(f"{SECRETS}/bootstrap-token-aaaaaa", token, metadata={"annotations": {"node-bootstrap/node": "n1"}})
+        api.objects.put(f"{CSRS}/one", api.objects.look(f"{CSRS}/one"), metadata={"labels": {"changed": "yes"}})
+        time.sleep(1)
+    api.on("create events", correct, times=1)
+    cluster.request("one", "n1")
+    cluster.await_event("one", "TokenForAnotherNode")
+    cluster.await_approval("one")
+
+
+def test_an_approval_is_told_as_it_was_made(api, start):
+    """The snapshot changes while the answer is awaited."""
+    put_policy(api)
+    put_node(api, "10.0.0.5")
+    put_node(api, "10.0.0.6", name="other")
+
+    def change(request):
+        put_node(api, "10.0.0.5", name="claimant")
+        lists = len(api.seen("list nodes"))
+        time.sleep(11)
+        submit(api, "two", "10.0.0.6", node="other")
+        await_true(lambda: len(api.seen("list nodes")) > lists)
+        api.objects.wait(lambda: approval(api, "two") == "Approved")
+    api.on(APPROVAL, change, times=1)
+    submit(api, "one", "10.0.0.5")
+    controller = start("--parts=approve-serving")
+    controller.wait_line("approved CSR two", 30)
+    controller.wait_line("approved CSR one", 5)
+    assert event(api, "one") == ""
+
+
+# The cleaner.
+
+
+def test_each_outage_of_the_cleaner_is_logged_once(api, cluster, start):
+    controller = start("--parts=cleaner")
+    controller.wait_line("is the leader")
+    for number in range(1, 4):
+        api.on("delete secrets", INTERNAL, times=1)
+        cluster.token(f"aaaaa{number}", None, expires=-60)
+        cluster.await_revocation(f"aaaaa{number}")
+        assert sum("server-error" in line for line in controller.lines) == number
+
+
+def test_a_token_that_cannot_be_deleted_keeps_no_other(api, cluster, start):
+    api.on("delete secrets", lambda request: faults.error(403, "Forbidden", "no")(request) if
+           request.place.name.endswith("aaaaaa") else None)
+    cluster.token("aaaaaa", None, expires=-60)
+    cluster.token("bbbbbb", None, expires=-60)
+    start("--parts=cleaner")
+    cluster.await_revocation("bbbbbb")
+    assert cluster.exists("aaaaaa")
+
+
+def test_a_short_name_of_a_secret_is_no_token_of_a_request(api, cluster, start):
+    """Kubernetes does not require that a token's Secret has a token's name."""
+    secret = cluster.token("aaaaaa", None, expires=-60)
+    api.objects.put(f"{SECRETS}/x", secret, metadata={"name": "x"})
+    cluster.token("bbbbbb", "n2")
+    cluster.request("one", "n1", "bbbbbb")
+    controller = start("--parts=approve-client,cleaner")
+    api.objects.wait(lambda: not api.objects.look(f"{SECRETS}/x"))
+    assert controller.process.poll() is None
+
+
+# Floods.
+
+
+def count_reads(api, prefix):
+    return sum(request.place.name.startswith(prefix) for request in api.seen("get certificatesigningrequests"))
+
+
+def test_invented_names_come_last_from_the_beginning(api, cluster, start):
+    """Also if the records of nodes are listed after the requests."""
+    key = pki.new_key()
+    cluster.token("aaaaaa", None, group=ENROLLED)
+    for number in range(300):
+        cluster.request(f"a{number}", f"invented{number}", key=KEY)
+    pem = pki.sign_csr(pki.new_key(), pki.node_user("n1"))
+    cluster.enroll("n1", key)
+    cluster.request("machine", "n1", pem=pem + prove(key, pem))
+    api.on("list secrets", lambda request: time.sleep(1))
+    start()
+    cluster.await_approval("machine", 60)
+    assert count_reads(api, "a") < 100
+
+
+def test_a_bound_token_has_one_turn_whatever_it_asks_for(api, cluster, start):
+    cluster.token("aaaaaa", "n1")
+    for number in range(300):
+        cluster.request(f"a{number}", f"invented{number}", key=KEY)
+    cluster.token("bbbbbb", "n2")
+    cluster.request("machine", "n2", "bbbbbb")
+    start()
+    cluster.await_approval("machine", 60)
+    assert count_reads(api, "a") < 100
