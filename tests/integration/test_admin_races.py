@@ -151,3 +151,18 @@ def test_a_bound_token_has_one_turn_whatever_it_asks_for(api, cluster, start):
     start()
     cluster.await_approval("machine", 60)
     assert count_reads(api, "a") < 100
+
+
+def test_calls_that_take_long_leave_room_for_others(api, cluster, start):
+    """A webhook delays each Event, which one kubelet causes many of."""
+    put_policy(api)
+    put_node(api, "10.0.0.5")
+    api.on("create events", lambda request: time.sleep(8))
+    for number in range(40):
+        submit(api, f"a{number}", "10.0.0.6")
+    start("--parts=approve-client,approve-serving")
+    api.objects.wait(lambda: len(api.seen("create events")) >= 12)
+    time.sleep(1)
+    cluster.token("bbbbbb", "n2")
+    cluster.request("machine", "n2", "bbbbbb")
+    cluster.await_approval("machine", 4)

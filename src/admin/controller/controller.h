@@ -170,6 +170,7 @@ struct nb_controller {
                 struct nb_work *work; /* that runs, or waits for an answer; NULL: none does */
                 struct nb_exchange exchange;
         } slots[NB_CONTROLLER_SLOTS_MAX];
+        bool is_blocked;            /* there is no slot for the work whose turn it is */
         struct nb_exchange leading; /* the calls of on_lead() */
         bool is_leading;            /* holds the Lease, and all lists are complete */
         struct nb_lease lease;

@@ -166,11 +166,14 @@ static void make_ready(struct nb_queue *queue, uint64_t now_ms) {
         }
 }
 
-struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms) {
-        struct nb_work *first;
-
+struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms) {
         make_ready(queue, now_ms);
-        first = queue->ready.n > 0 ? queue->ready.works[0] : NULL;
+        return queue->ready.n > 0 ? queue->ready.works[0] : NULL;
+}
+
+struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms) {
+        struct nb_work *first = nb_queue_find(queue, now_ms);
+
         if (!first)
                 return NULL;
         nb_queue_remove(first);
@@ -180,8 +183,10 @@ struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms) {
 }
 
 uint64_t nb_queue_due(const struct nb_queue *queue) {
-        if (queue->ready.n > 0)
-                return queue->ready.works[0]->due_ms;
+        return queue->ready.n > 0 ? queue->ready.works[0]->due_ms : nb_queue_next_due(queue);
+}
+
+uint64_t nb_queue_next_due(const struct nb_queue *queue) {
         return queue->waiting.n > 0 ? queue->waiting.works[0]->due_ms : NB_TIME_INFINITE;
 }
 

@@ -74,8 +74,14 @@ void nb_queue_remove(struct nb_work *work);
 /* Removes and returns the work whose turn it is; NULL if none is due. */
 struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms);
 
+/* The same, but it stays queued. */
+struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms);
+
 /* When the first work is due; NB_TIME_INFINITE if there is none. */
 uint64_t nb_queue_due(const struct nb_queue *queue);
+
+/* The same for work that was not due yet, or was not looked for since. */
+uint64_t nb_queue_next_due(const struct nb_queue *queue);
 
 /* How much work is queued. */
 size_t nb_queue_len(const struct nb_queue *queue);

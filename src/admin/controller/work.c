@@ -13,6 +13,7 @@
 
 #define RESUME_MS 1000
 #define WORKING_MS 20 /* before the next events */
+#define SLOTS_RESERVED 4
 
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
         controller->is_changed = true;
@@ -83,11 +84,24 @@ static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot)
         return r;
 }
 
-static struct nb_call_slot *find_free_slot(struct nb_controller *controller) {
-        for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++)
-                if (!controller->slots[i].work)
-                        return &controller->slots[i];
-        return NULL;
+/* The last slots are for work of a flow that has none, which comes first in the queue: otherwise
+ * one party could fill all of them with calls that take long. */
+static struct nb_call_slot *find_free_slot(struct nb_controller *controller,
+                                           const struct nb_work *work) {
+        struct nb_call_slot *found = NULL;
+        bool is_reserved = work->is_last;
+        size_t n_free = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++) {
+                struct nb_call_slot *slot = &controller->slots[i];
+
+                if (!slot->work) {
+                        found = slot;
+                        n_free++;
+                } else if (work->flow && slot->work->flow == work->flow)
+                        is_reserved = true;
+        }
+        return is_reserved && n_free <= SLOTS_RESERVED ? NULL : found;
 }
 
 static int run_answered(struct nb_controller *controller) {
@@ -106,13 +120,16 @@ int nb_controller_run_work(struct nb_controller *controller) {
         const uint64_t end_ms = nb_now_ms() + WORKING_MS;
         int r = run_answered(controller);
 
+        controller->is_blocked = false;
         while (r >= 0 && controller->is_leading && nb_now_ms() >= controller->resume_ms &&
                nb_now_ms() < end_ms) {
-                struct nb_call_slot *slot = find_free_slot(controller);
-                struct nb_work *work = slot ? nb_queue_take(&controller->queue, nb_now_ms()) : NULL;
+                struct nb_work *work = nb_queue_find(&controller->queue, nb_now_ms());
+                struct nb_call_slot *slot = work ? find_free_slot(controller, work) : NULL;
 
-                if (!work)
+                controller->is_blocked = work && !slot;
+                if (!slot)
                         break;
+                (void)nb_queue_take(&controller->queue, nb_now_ms());
                 slot->work = work;
                 work->slot = slot;
                 r = run_slot(controller, slot);
@@ -121,17 +138,16 @@ int nb_controller_run_work(struct nb_controller *controller) {
 }
 
 uint64_t nb_controller_work_due(const struct nb_controller *controller) {
-        uint64_t due_ms = nb_queue_due(&controller->queue);
-        bool is_full = true;
+        uint64_t due_ms = controller->is_blocked ? nb_queue_next_due(&controller->queue)
+                                                 : nb_queue_due(&controller->queue);
 
         for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++) {
                 const struct nb_call_slot *slot = &controller->slots[i];
 
                 if (slot->work && !nb_exchange_is_waiting(&slot->exchange))
                         return 0;
-                is_full &= slot->work != NULL;
         }
-        if (is_full || !controller->is_leading)
+        if (!controller->is_leading)
                 return NB_TIME_INFINITE;
         return due_ms > controller->resume_ms ? due_ms : controller->resume_ms;
 }
