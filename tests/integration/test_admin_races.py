@@ -86,6 +86,27 @@ def test_an_approval_is_told_as_it_was_made(api, start):
     assert event(api, "one") == ""
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_request_that_was_submitted_again_has_its_own_time(api, cluster, start, is_restarted):
+    """The first one was removed, and its time ends while the machine still has to fetch the certificate of the second."""
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1", key=KEY)
+    controller = start("--grace=3s")
+    cluster.await_approval("one")
+    if is_restarted:
+        controller.stop()
+    api.objects.remove(f"{CSRS}/one")
+    if is_restarted:
+        start("--grace=3s").wait_line("is the leader")
+    time.sleep(2)
+    cluster.request("two", "n1", key=KEY)
+    cluster.await_approval("two")
+    cluster.issue("two")
+    time.sleep(2)
+    assert cluster.exists("aaaaaa")
+    cluster.await_revocation("aaaaaa")
+
+
 # The cleaner.
 
 

@@ -262,6 +262,22 @@ static int has_been_fetched(struct nb_controller *controller, struct nb_request_
         return 0;
 }
 
+/* Whether the machine of a request that was removed has submitted it again. */
+static bool is_submitted_again(const struct nb_controller *controller,
+                               const struct nb_request_record *record) {
+        const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_CLIENT];
+
+        for (size_t i = 0; i < requests->n; i++) {
+                const struct nb_request_record *other = (struct nb_request_record *)
+                                                                requests->records[i];
+
+                if (!other->is_gone && strcmp(other->token_id, record->token_id) == 0 &&
+                    memcmp(other->key, record->key, sizeof(record->key)) == 0)
+                        return true;
+        }
+        return false;
+}
+
 /* Anyone who may create Leases can name any request in a claim. */
 static bool is_request_of(const struct nb_request_record *record,
                           const struct nb_node_request *request) {
@@ -331,6 +347,10 @@ static int finish_request(struct nb_controller *controller, struct nb_request_re
         if (record->issued_ms == 0)
                 record->issued_ms = nb_now_ms();
         r = has_been_fetched(controller, record, f);
+        if (r > 0 && record->is_gone && is_submitted_again(controller, record)) {
+                record->issued_ms = nb_now_ms();
+                return judge_again(controller, record, controller->grace_ms + WAIT_FIRST_MS);
+        }
         return r <= 0 ? r
                       : revoke_token(controller, record, &token,
                                      record->is_gone ? "its request was removed" : "it was used",
