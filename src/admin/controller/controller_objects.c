@@ -9,8 +9,6 @@
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
-#include "admin/policy/cluster_policy.h"
-#include "admin/policy/node_record.h"
 #include "base/macro.h"
 #include "crypto/attestation.h"
 #include "system/clock.h"
