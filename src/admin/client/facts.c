@@ -17,12 +17,12 @@
 
 /* --- Reading --- */
 
-/* Gets the object at PREFIX and NAME. */
+/* Gets the object at PREFIX and NAME. `what` must stay as long as the object. */
 static int get_named(struct nb_admin *admin, const char *kind, const char *prefix, const char *name,
-                     struct nb_json *ret_json, struct nb_failure *f) {
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+                     char what[static WHAT_SIZE], struct nb_json *ret_json, struct nb_failure *f) {
+        char path[NB_ADMIN_PATH_MAX];
 
-        snprintf(what, sizeof(what), "reading %s %s", kind, name);
+        snprintf(what, WHAT_SIZE, "reading %s %s", kind, name);
         snprintf(path, sizeof(path), "%s%s", prefix, name);
         return nb_admin_get(admin, what, path, ret_json, f);
 }
@@ -30,7 +30,8 @@ static int get_named(struct nb_admin *admin, const char *kind, const char *prefi
 int nb_facts_read_request(struct nb_admin *admin, const char *name,
                           struct nb_node_request *ret_request, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = get_named(admin, "CSR", NB_CSRS_PATH "/", name, &json, f);
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "CSR", NB_CSRS_PATH "/", name, what, &json, f);
 
         if (r <= 0)
                 return r;
@@ -42,7 +43,8 @@ int nb_facts_read_token(struct nb_admin *admin, const char *id,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure malformed = { 0 };
-        int r = get_named(admin, "token", NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX, id,
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "token", NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX, id, what,
                           &json, f);
 
         if (r <= 0)
@@ -57,7 +59,8 @@ int nb_facts_read_token(struct nb_admin *admin, const char *id,
 int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
                        struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = get_named(admin, "Node", NB_NODES_PATH "/", name, &json, f);
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "Node", NB_NODES_PATH "/", name, what, &json, f);
 
         if (r <= 0)
                 return r;
@@ -78,11 +81,11 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char name[NB_NODE_RECORD_NAME_SIZE];
+        char name[NB_NODE_RECORD_NAME_SIZE], what[WHAT_SIZE];
         int r;
 
         nb_node_record_name(node, name);
-        r = get_named(admin, "the Secret", NB_SECRETS_PATH "/", name, &json, ret_flaw);
+        r = get_named(admin, "the Secret", NB_SECRETS_PATH "/", name, what, &json, ret_flaw);
         if (r > 0)
                 nb_node_record_read(&json, ret_record);
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
@@ -91,7 +94,9 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = get_named(admin, "the ConfigMap", POLICIES_PATH, NB_POLICY_NAME, &json, ret_flaw);
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "the ConfigMap", POLICIES_PATH, NB_POLICY_NAME, what, &json,
+                          ret_flaw);
 
         if (r > 0)
                 nb_policy_read(&json, ret_policy);
