@@ -186,6 +186,19 @@ def test_the_server_of_the_kubeconfig_is_refused(api):
         api.objects.wait(lambda: "belongs to the cluster" in event(api, "bad"))
 
 
+@pytest.mark.parametrize("node, name", [("api.example.org", "API.example.org"), (NODE, "10.0.0.9")])
+def test_a_name_in_the_certificate_of_the_api_server_is_refused(api, run, node, name):
+    """No object of the cluster has this name. A node may have chosen it, and clients of the API server would accept its certificate."""
+    api.identity = api.cluster.ca.serving(["127.0.0.1", name])
+    put_node(api, name, "10.0.0.6", name=node)
+    submit(api, "bad", name, node=node)
+    submit(api, "good", "10.0.0.6", node=node)
+    run()
+    api.objects.wait(lambda: approval(api, "good") == "Approved" and (event(api, "bad") or approval(api, "bad")))
+    assert "belongs to the cluster: the API server's certificate" in event(api, "bad") and approval(api, "bad") is None
+    assert api.run("approve", "bad", "--force").returncode == 65 and approval(api, "bad") is None
+
+
 @pytest.mark.parametrize("kind", ["list services", "list secrets", "list nodes", "get endpoints", "get nodes"])
 def test_without_a_fact_nothing_is_approved(api, run, kind):
     """Once it may be read, the request is approved."""

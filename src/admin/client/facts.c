@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "base/macro.h"
+#include "crypto/certificate.h"
 #include "kube/cluster_info.h"
 #include "system/clock.h"
 
@@ -193,6 +195,29 @@ static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, stru
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
+/* The names in the certificate of the API server that answered. Its other names are in no object of
+ * the cluster, and clients accept a certificate of a node for each of them. */
+static int add_server_names(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
+        const char *pem = nb_http_certificate_of_server(admin->api.http);
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        char name[NB_HOST_SIZE + 1];
+        int r = pem ? nb_certificates_parse(pem, strlen(pem), false, &chain) : -EAGAIN;
+
+        if (r < 0)
+                return r == -ENOMEM ? nb_failure_set_memory(f)
+                                    : nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                                     "the names in the API server's certificate "
+                                                     "are not known");
+        r = 0;
+        for (unsigned n = 0; r >= 0; n++) {
+                r = nb_certificate_name(chain, 0, n, name, sizeof(name));
+                if (r > 0 &&
+                    nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate") < 0)
+                        return nb_failure_set_memory(f);
+        }
+        return 0;
+}
+
 /* Kubernetes before 1.33 has none, and a permission may be missing. */
 static int add_service_networks(struct nb_admin *admin, struct nb_hosts *hosts,
                                 struct nb_failure *f) {
@@ -229,6 +254,8 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
                 r = add_cluster_info(admin, hosts, f);
         if (r >= 0)
                 r = add_service_networks(admin, hosts, f);
+        if (r >= 0)
+                r = add_server_names(admin, hosts, f);
         if (r < 0)
                 return r;
         if (nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.server.host, "the API server") <
