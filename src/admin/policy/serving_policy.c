@@ -56,8 +56,8 @@ static bool is_enrolled(const struct nb_serving_case *c, const char *host) {
 static bool is_certain(const struct nb_serving_case *c, const char *host) {
         struct nb_address address;
 
-        return is_enrolled(c, host) ||
-               (c->record && nb_address_parse(host, &address) < 0 && !strcmp(host, c->request->node));
+        return is_enrolled(c, host) || (c->record && nb_address_parse(host, &address) < 0 &&
+                                        !strcmp(host, c->request->node));
 }
 
 static bool has_enrolled_address(const struct nb_serving_case *c) {

@@ -77,6 +77,12 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
                    "\"status\":{\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.0.0.7\"},"
                    "{\"type\":\"Hostname\",\"address\":\"DB2.example.org\"},{\"address\":\"*\"}]}}",
                    nb_hosts_add_node);
+        /* Kubernetes accepts leading zeros, and bits behind the length of a prefix. */
+        add_object(hosts,
+                   "{\"metadata\":{\"name\":\"node4\"},\"spec\":{\"podCIDRs\":[\"10.245.1.5/24\"]},"
+                   "\"status\":{\"addresses\":[{\"address\":\"010.000.00.20\"},{\"address\":"
+                   "\"10.0.0.021\"}]}}",
+                   nb_hosts_add_node);
         /* Its own claims do not keep it from anything. */
         add_object(hosts,
                    "{\"metadata\":{\"name\":\"" NODE "\"},\"status\":{\"addresses\":[{\"type\":"
