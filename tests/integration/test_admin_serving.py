@@ -186,6 +186,18 @@ def test_the_server_of_the_kubeconfig_is_refused(api):
         api.objects.wait(lambda: "belongs to the cluster" in event(api, "bad"))
 
 
+def test_a_request_from_before_the_removal_of_its_node_is_not_approved(api, run):
+    """While its node was enrolled, it asked for more than was enrolled."""
+    Cluster(api).enroll(NODE, pki.new_key(), addresses="10.0.0.5")
+    put_node(api, "10.0.0.5", "10.0.0.6")
+    submit(api, "before", "10.0.0.6")
+    run()
+    api.objects.wait(lambda: "is not enrolled for the node" in event(api, "before"))
+    assert api.run("enroll", NODE, "--remove").returncode == 0
+    api.objects.wait(lambda: "before the enrolled node was removed" in event(api, "before") or approval(api, "before"), 20)
+    assert approval(api, "before") is None
+
+
 @pytest.mark.parametrize("node, name", [("api.example.org", "API.example.org"), (NODE, "10.0.0.9")])
 def test_a_name_in_the_certificate_of_the_api_server_is_refused(api, run, node, name):
     """No object of the cluster has this name. A node may have chosen it, and clients of the API server would accept its certificate."""

@@ -310,6 +310,9 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
                 return r;
         facts->record = r > 0 && look->record.removed == 0 ? &look->record : NULL;
         facts->record_flaw = look->record_flaw.code != NB_NONE ? look->record_flaw.detail : NULL;
+        /* When it was made, the node was limited to what was enrolled. */
+        if (look->record.removed != 0 && look->record.removed >= request->created)
+                facts->record_flaw = "the request was made before the enrolled node was removed";
         verdict = nb_serving_decide(facts, ret_reason);
         if (verdict != NB_SERVING_NO_NODE)
                 return (int)verdict;
