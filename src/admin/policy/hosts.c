@@ -199,7 +199,8 @@ int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
         return check(json, r);
 }
 
-/* A record that cannot be read allows its node nothing, so it takes nothing from others. */
+/* A record with a mistake in it allows its node nothing, but what can be read of its names is still
+ * not allowed to others. */
 int nb_hosts_add_record(void *userdata, struct nb_json *json) {
         struct nb_failure *f = json->f, ignored = { 0 };
         struct nb_node_record record = { .removed = 1 };
@@ -207,6 +208,11 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
 
         json->f = &ignored;
         nb_node_record_read(json, &record);
+        if (json->r < 0) {
+                json->r = 0;
+                nb_json_line(json, "metadata.name", record.node, sizeof(record.node));
+                nb_node_record_read_names(json, &record);
+        }
         json->f = f;
         json->r = 0;
         if (record.removed == 0)
