@@ -17,7 +17,6 @@ from objects import Place
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 SERVICE = "/api/v1/namespaces/default/services/kubernetes"
-ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
 EVENTS = "/api/v1/namespaces/default/events"
 NODE = "worker-1.example.org"
 NETWORKS = "/apis/networking.k8s.io/v1/servicecidrs"
@@ -157,9 +156,9 @@ API_SERVER = {
         "kubeconfig": apiserver.kubeconfig("https://10.0.0.5:6443", api.cluster.ca.pem)}),
     "the Service": lambda api: api.objects.put(SERVICE, spec={"clusterIP": "10.0.0.5"}),
     "the second address of the Service": lambda api: api.objects.put(SERVICE, spec={"clusterIP": "fd00::1", "clusterIPs": ["fd00::1", "10.0.0.5"]}),
-    "the Endpoints": lambda api: api.objects.put(ENDPOINTS, subsets=[{"addresses": [{"ip": "10.0.0.4"}, {"ip": "10.0.0.5"}]}]),
+    "the Endpoints": lambda api: api.objects.put(admin.ENDPOINTS, subsets=[{"addresses": [{"ip": "10.0.0.4"}, {"ip": "10.0.0.5"}]}]),
     "a load balancer of that name": lambda api: api.objects.put(f"{SERVICES}/kubernetes", status={"loadBalancer": {"ingress": [{"ip": "10.0.0.5"}]}}),
-    "Endpoints that are not ready": lambda api: api.objects.put(ENDPOINTS, subsets=[{"notReadyAddresses": [{"ip": "10.0.0.5"}]}]),
+    "Endpoints that are not ready": lambda api: api.objects.put(admin.ENDPOINTS, subsets=[{"notReadyAddresses": [{"ip": "10.0.0.5"}]}]),
 }
 
 
@@ -209,6 +208,19 @@ def test_a_name_in_the_certificate_of_the_api_server_is_refused(api, run, node, 
     api.objects.wait(lambda: approval(api, "good") == "Approved" and (event(api, "bad") or approval(api, "bad")))
     assert "belongs to the cluster: the API server's certificate" in event(api, "bad") and approval(api, "bad") is None
     assert api.run("approve", "bad", "--force").returncode == 65 and approval(api, "bad") is None
+
+
+def test_without_an_address_of_the_api_servers_nothing_is_approved(api, run):
+    """While an API server starts, or if somebody deletes the Endpoints."""
+    api.objects.put(admin.ENDPOINTS, subsets=[])
+    put_node(api, "10.0.0.5", "10.0.0.6")
+    submit(api, "bad", "10.0.0.5")
+    submit(api, "good", "10.0.0.6")
+    run().wait_line("the addresses of the API servers are not known")
+    assert approval(api, "good") is None and api.run("approve", "good", "--force").returncode != 0
+    api.objects.put(admin.ENDPOINTS, subsets=[{"addresses": [{"ip": "10.0.0.5"}]}])
+    api.objects.wait(lambda: approval(api, "good") == "Approved" and "belongs to the cluster" in event(api, "bad"), 20)
+    assert approval(api, "bad") is None
 
 
 @pytest.mark.parametrize("kind", ["list services", "list secrets", "list nodes", "get endpoints", "get nodes"])

@@ -173,12 +173,20 @@ void nb_client_look_done(struct nb_client_look *look) {
 
 /* --- Serving certificates --- */
 
+/* While an API server starts, none may be there. */
 static int add_endpoints(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
+        const size_t before = hosts->n;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = nb_admin_get(admin, "reading the Endpoints default/kubernetes", ENDPOINTS_PATH,
                              &json, f);
 
-        return r <= 0 ? r : nb_hosts_add_endpoints(hosts, &json);
+        if (r > 0)
+                r = nb_hosts_add_endpoints(hosts, &json);
+        if (r < 0 || hosts->n > before)
+                return r;
+        return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                              "the addresses of the API servers are not known: the Endpoints "
+                              "default/kubernetes do not exist, or are empty");
 }
 
 static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
