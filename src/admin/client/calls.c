@@ -251,7 +251,7 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, char *ret_version, struct nb_failure *f) {
-        char ignored[NB_RESOURCE_VERSION_SIZE];
+        char ignored[NB_RESOURCE_VERSION_SIZE] = "";
         struct nb_exchange_list alone = { 0 }, *list = &alone;
         struct nb_exchange *exchange = admin->exchange;
         const bool is_consistent = ret_version;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,6 +144,7 @@ static int verify_cluster(struct plan *plan, const struct nb_cluster *wanted, bo
         char found_server[NB_URL_MAX], wanted_server[NB_URL_MAX];
         int r;
 
+        assert(wanted);
         if (plan->found.r < 0 || !text)
                 return plan->found.r;
         r = nb_publication_parse(text, &found, &unusable);
@@ -166,6 +168,7 @@ static int verify_cluster(struct plan *plan, const struct nb_cluster *wanted, bo
 static void format_kubeconfig(const struct nb_cluster *cluster, struct nb_buffer *ret) {
         char server[NB_URL_MAX];
 
+        assert(cluster);
         nb_url_format(&cluster->server, server);
         nb_buffer_append_string(ret, "apiVersion: v1\n"
                                      "clusters:\n"
@@ -287,13 +290,16 @@ static int plan_object(struct nb_admin *admin, const struct nb_publication *publ
         return r;
 }
 
+#define LEFT_OUT_TEXT \
+        "not created without --auto-approve, since it lets the holder of any token of kubeadm's " \
+        "group join as any node"
+
 static void print_plan(struct plan *plan, const struct nb_cluster *cluster) {
         static const char *const words[] = {
                 [UNCHANGED] = "unchanged",
                 [CREATED] = "will be created",
                 [CHANGED] = "will be changed",
-                [LEFT_OUT] = "not created without --auto-approve, since it lets the holder of any "
-                             "token of kubeadm's group join as any node",
+                [LEFT_OUT] = LEFT_OUT_TEXT,
         };
         const struct row *row = plan->row;
         char server[NB_URL_MAX], list[LINE_SIZE];

@@ -153,6 +153,7 @@ static int print_token(struct creation *creation) {
         if (r >= 0 && (fputs(text.data, stdout) == EOF || fflush(stdout) != 0))
                 r = -EIO;
         explicit_bzero(word, sizeof(word));
+        creation->handout.token = NULL;
         return r;
 }
 

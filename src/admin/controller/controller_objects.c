@@ -9,8 +9,6 @@
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
-#include "admin/policy/cluster_policy.h"
-#include "admin/policy/node_record.h"
 #include "base/macro.h"
 #include "crypto/attestation.h"
 #include "system/clock.h"
@@ -186,8 +184,8 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
 
 /* The work of a request must find the same facts in each of its runs, so what was written meanwhile
  * is kept until it has ended. Whether it was. */
-static bool keep_for_later(struct nb_controller *controller, struct nb_request_record *record,
-                           const struct nb_node_request *request, enum nb_change change) {
+static bool keep_for_later(struct nb_request_record *record, const struct nb_node_request *request,
+                           enum nb_change change) {
         if (!record->work.slot || (change != NB_CHANGE_DELETED && !is_record_of(record, request)))
                 return false;
         nb_records_touch(requests_of(record), &record->record);
@@ -229,7 +227,7 @@ static void on_request(void *userdata, struct nb_json *object, enum nb_change ch
                                                              request.name);
         if (change == NB_CHANGE_DELETED && (!record || strcmp(record->uid, request.uid) != 0))
                 return;
-        if (record && keep_for_later(controller, record, &request, change))
+        if (record && keep_for_later(record, &request, change))
                 return;
         if (change != NB_CHANGE_DELETED)
                 write_request(controller, record, &request);
@@ -240,7 +238,7 @@ static void on_request(void *userdata, struct nb_json *object, enum nb_change ch
 static void sweep_request(void *userdata, struct nb_record *swept) {
         struct nb_request_record *record = (struct nb_request_record *)swept;
 
-        if (!keep_for_later(userdata, record, NULL, NB_CHANGE_DELETED))
+        if (!keep_for_later(record, NULL, NB_CHANGE_DELETED))
                 delete_request(userdata, record);
 }
 

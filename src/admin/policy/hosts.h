@@ -56,13 +56,13 @@ int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]);
 int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *host,
                  const char *owner);
 
-/* Each adds what an object owns, and is called for each item of a list; `hosts` is a struct
- * nb_hosts. 0, or negative with NB_INTERNAL. */
-int nb_hosts_add_node(void *hosts, struct nb_json *json);
-int nb_hosts_add_service(void *hosts, struct nb_json *json);
-int nb_hosts_add_service_network(void *hosts, struct nb_json *json); /* a ServiceCIDR */
-int nb_hosts_add_endpoints(void *hosts, struct nb_json *json);       /* of the API server */
-int nb_hosts_add_record(void *hosts, struct nb_json *json);
+/* Each adds what an object owns, and is called for each item of a list; `userdata` is a
+ * struct nb_hosts. 0, or negative with NB_INTERNAL. */
+int nb_hosts_add_node(void *userdata, struct nb_json *json);
+int nb_hosts_add_service(void *userdata, struct nb_json *json);
+int nb_hosts_add_service_network(void *userdata, struct nb_json *json); /* a ServiceCIDR */
+int nb_hosts_add_endpoints(void *userdata, struct nb_json *json);       /* of the API server */
+int nb_hosts_add_record(void *userdata, struct nb_json *json);
 
 /* Finds who but `node` owns the host, or whose network contains it; NULL: nobody. Claims do not
  * count if the host is enrolled for `node`. Sorts the snapshot when it is first used. */
