@@ -228,23 +228,31 @@ const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, si
         return certificates->entries[i].pin;
 }
 
+int nb_certificate_name(const struct nb_certificates *certificates, size_t i, unsigned n, char *ret,
+                        size_t size) {
+        char data[256];
+        size_t len = sizeof(data);
+        int r = gnutls_x509_crt_get_subject_alt_name(crt_at(certificates, i), n, data, &len, NULL);
+
+        if (r == GNUTLS_SAN_DNSNAME) {
+                nb_text_copy_line(data, len, ret, size);
+                return 1;
+        }
+        if (r == GNUTLS_SAN_IPADDRESS && (len == 4 || len == 16))
+                return inet_ntop(len == 4 ? AF_INET : AF_INET6, data, ret, (socklen_t)size) != NULL;
+        return r >= 0 || r == GNUTLS_E_SHORT_MEMORY_BUFFER ? 0 : -ENOENT;
+}
+
 void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
                           size_t size) {
-        char data[256], name[sizeof(data)];
+        char name[256];
         int r = 0;
 
         ret[0] = '\0';
         for (unsigned n = 0; r >= 0; n++) {
-                size_t len = sizeof(data);
-
-                r = gnutls_x509_crt_get_subject_alt_name(crt_at(certificates, i), n, data, &len,
-                                                         NULL);
-                if (r == GNUTLS_SAN_DNSNAME)
-                        nb_text_copy_line(data, len, name, sizeof(name));
-                else if (r != GNUTLS_SAN_IPADDRESS || (len != 4 && len != 16) ||
-                         !inet_ntop(len == 4 ? AF_INET : AF_INET6, data, name, sizeof(name)))
-                        continue;
-                nb_text_list_add(ret, size, name);
+                r = nb_certificate_name(certificates, i, n, name, sizeof(name));
+                if (r > 0)
+                        nb_text_list_add(ret, size, name);
         }
 }
 

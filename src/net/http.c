@@ -321,6 +321,13 @@ static void move_to_new_worker(struct nb_http_transfer *transfer) {
         }
 }
 
+/* Without memory, none is known. */
+static void note_certificate(struct nb_http *http, const char *pem, size_t len) {
+        nb_buffer_done(&http->certificate);
+        http->certificate = (struct nb_buffer)NB_BUFFER_INIT(NB_HTTP_PIECE_MAX);
+        nb_buffer_append(&http->certificate, pem, len);
+}
+
 void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
         char data[NB_HTTP_PIECE_MAX];
         struct nb_http_reply reply;
@@ -343,6 +350,8 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
         }
         if (reply.connection.begin_usec > 0)
                 transfer->http->connection = reply.connection;
+        if (reply.kind == NB_HTTP_CONNECTED && reply.len > 0)
+                note_certificate(transfer->http, data, reply.len);
         switch ((enum nb_http_reply_kind)reply.kind) {
         case NB_HTTP_CONNECTED:
                 take_connected(transfer);
@@ -388,6 +397,11 @@ bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *re
         return ret_connection->begin_usec > 0;
 }
 
+const char *nb_http_certificate_of_server(const struct nb_http *http) {
+        return http->certificate.len > 0 && http->certificate.error >= 0 ? http->certificate.data
+                                                                         : NULL;
+}
+
 void nb_http_free(struct nb_http *http) {
         if (!http)
                 return;
@@ -395,6 +409,7 @@ void nb_http_free(struct nb_http *http) {
                 nb_http_cancel(http->first);
         while (http->workers)
                 (void)end_worker(http, http->workers);
+        nb_buffer_done(&http->certificate);
         nb_closep(&http->ca_fd);
         nb_closep(&http->certificate_fd);
         nb_closep(&http->proxy_ca_fd);

@@ -179,6 +179,10 @@ bool nb_http_has_connected(const struct nb_http *http);
 /* Returns the newest connection since the last call; false, and zeros, if there is none. */
 bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection);
 
+/* The certificate of the verified server as PEM, from the newest connection; NULL: none is known.
+ */
+const char *nb_http_certificate_of_server(const struct nb_http *http);
+
 /* The server did not answer: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE, _COSTLY,
  * NB_PROXY_REFUSED, _UNUSABLE. */
 bool nb_http_is_unanswered(enum nb_code code);

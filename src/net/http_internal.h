@@ -21,7 +21,8 @@
  *
  *      this process                       worker
  *      struct nb_http_call, body    ->
- *                                   <-    NB_HTTP_CONNECTED: TLS is verified, if required
+ *                                   <-    NB_HTTP_CONNECTED: TLS is verified, if required; the
+ *                                         server's certificate, if the connection is new
  *      the secret header lines      ->    (if there are any)
  *                                   <-    NB_HTTP_BODY, a piece at a time
  *                                   <-    NB_HTTP_DONE, or NB_HTTP_STALE: nothing was sent,
@@ -70,6 +71,7 @@ struct nb_http {
         struct nb_http_config config;
         bool has_connected;
         struct nb_http_connection connection; /* for nb_http_take_connection() */
+        struct nb_buffer certificate;         /* for nb_http_certificate_of_server() */
         int ca_fd;          /* sealed memory file with the CAs; -1 if the server is not verified */
         int certificate_fd; /* the same for a client certificate with its key; -1 for none */
         int proxy_ca_fd;    /* the same for the CAs of an https proxy; -1 for none */

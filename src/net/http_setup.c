@@ -215,6 +215,8 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
                           _unused_ int port, _unused_ int local_port) {
         static const struct itimerval none = { 0 };
         struct nb_http_exchange *exchange = userdata;
+        const char *pem;
+        size_t len;
 
         note_connection(exchange);
         if (!is_server(exchange)) {
@@ -224,7 +226,9 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         if (exchange->config->is_verified)
                 (void)setitimer(ITIMER_PROF, &none, NULL);
         exchange->is_connected = exchange->has_connected = true;
-        nb_http_reply_send(exchange, NB_HTTP_CONNECTED, NULL, 0);
+        pem = exchange->config->is_verified ? nb_http_certificate(exchange->easy, 0) : NULL;
+        len = pem ? strlen(pem) : 0;
+        nb_http_reply_send(exchange, NB_HTTP_CONNECTED, pem, len <= NB_HTTP_PIECE_MAX ? len : 0);
         if (exchange->call.has_secrets && ask_for_secrets(exchange) < 0)
                 return CURL_PREREQFUNC_ABORT;
         return CURL_PREREQFUNC_OK;

@@ -2,6 +2,7 @@
 """`node-bootstrap-admin approve` against a scripted API: answers that a real one gives rarely, and hostile values."""
 
 import base64
+import hashlib
 import json
 
 import pytest
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 import documentation
 import faults
 import pki
-from admin_cluster import holder_of
+from admin_cluster import Cluster, holder_of
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -163,6 +164,28 @@ def test_unusable_record(api):
     made = {item["name"]: item for item in json.loads(api.run("approve", "-o", "json").stdout)}
     assert "The record of node worker-1 cannot be used" in made["csr-1"]["verdict"] and "is for node worker-1" in made["csr-2"]["verdict"]
     assert api.run("approve", "csr-1").returncode == 65 and conditions(api) == []
+
+
+def test_no_node_gets_the_certificate_of_another(api):
+    """A compromised node may create requests. Another user may be a way to join of this cluster's own, which --force allows."""
+    put_csr(api, "bad", username="system:node:worker-2", groups=["system:nodes"])
+    done = api.run("approve", "bad", "--force")
+    assert done.returncode == 65 and "FORGED?" in done.stderr and "--force approves" not in done.stderr and conditions(api, "bad") == []
+    put_csr(api, "other", username="joiner")
+    assert api.run("approve", "other").returncode == 65
+    assert api.run("approve", "other", "--force").returncode == 0
+
+
+def test_a_record_is_for_one_node(api):
+    """The name of a long record has a hash, which another node may have as its name."""
+    long = ".".join(["n" * 60] * 4)
+    node = hashlib.sha256(long.encode()).hexdigest()
+    put_token(api, node=node)
+    put_csr(api, node=node)
+    Cluster(api).record(node, node=long, publicKey=pki.new_key().public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode())
+    [item] = json.loads(api.run("approve", "-o", "json").stdout)
+    assert f"it is the record of node {long[:60]}" in item["verdict"]
 
 
 @pytest.mark.parametrize("policy, text", [({}, "is unbound"), ({"requireProof": "true"}, "is not enrolled"), ({"requireProof": "1"}, "The policy cannot be used")])

@@ -1,58 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The approver of serving certificates against a scripted API: where its facts come from, and what it does without them."""
 
-import base64
-import ipaddress
-
 import pytest
-from cryptography import x509
 
 import admin
 import apiserver
 import faults
 import pki
 from admin_cluster import POLICY, Cluster
-from objects import Place
+from admin_serving import CSRS, EVENTS, NETWORKS, NODE, SERVICES, approval, event, put_networks, put_node, put_policy, submit
 
-CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 SERVICE = "/api/v1/namespaces/default/services/kubernetes"
-ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
-EVENTS = "/api/v1/namespaces/default/events"
-NODE = "worker-1.example.org"
-NETWORKS = "/apis/networking.k8s.io/v1/servicecidrs"
-SERVICES = "/api/v1/namespaces/shop/services"
-
-
-def put_node(api, *addresses, name=NODE, **metadata):
-    api.objects.put(f"/api/v1/nodes/{name}", metadata=metadata,
-                    status={"addresses": [{"type": "InternalIP", "address": address} for address in addresses]})
-
-
-def submit(api, name, *names, node=NODE):
-    sans = [x509.DNSName(text) if text[0].isalpha() else x509.IPAddress(ipaddress.ip_address(text)) for text in names]
-    user = pki.node_user(node)
-    request = base64.b64encode(pki.sign_csr(pki.new_key(), user, sans=sans)).decode()
-    spec = {"request": request, "signerName": "kubernetes.io/kubelet-serving", "usages": ["digital signature", "server auth"]}
-    api.objects.create(Place(f"{CSRS}/{name}"), {"metadata": {"name": name}, "spec": spec, "status": {}}, user,
-                       ["system:nodes", "system:authenticated"])
-
-
-def approval(api, name):
-    conditions = (api.objects.look(f"{CSRS}/{name}").get("status") or {}).get("conditions") or [{}]
-    return conditions[0].get("type")
-
-
-def event(api, name):
-    return " / ".join(e["message"] for e in api.objects.all(EVENTS) if e["involvedObject"]["name"] == name)
-
-
-def put_policy(api, **data):
-    api.objects.put(POLICY, data=data or {"servingPrefixes": "10.0.0.0/8", "serviceNetworks": "10.96.0.0/12"})
-
-
-def put_networks(api):
-    api.objects.put(f"{NETWORKS}/kubernetes", spec={"cidrs": ["10.96.0.0/12"]})
 
 
 @pytest.fixture
@@ -157,9 +116,9 @@ API_SERVER = {
         "kubeconfig": apiserver.kubeconfig("https://10.0.0.5:6443", api.cluster.ca.pem)}),
     "the Service": lambda api: api.objects.put(SERVICE, spec={"clusterIP": "10.0.0.5"}),
     "the second address of the Service": lambda api: api.objects.put(SERVICE, spec={"clusterIP": "fd00::1", "clusterIPs": ["fd00::1", "10.0.0.5"]}),
-    "the Endpoints": lambda api: api.objects.put(ENDPOINTS, subsets=[{"addresses": [{"ip": "10.0.0.4"}, {"ip": "10.0.0.5"}]}]),
+    "the Endpoints": lambda api: api.objects.put(admin.ENDPOINTS, subsets=[{"addresses": [{"ip": "10.0.0.4"}, {"ip": "10.0.0.5"}]}]),
     "a load balancer of that name": lambda api: api.objects.put(f"{SERVICES}/kubernetes", status={"loadBalancer": {"ingress": [{"ip": "10.0.0.5"}]}}),
-    "Endpoints that are not ready": lambda api: api.objects.put(ENDPOINTS, subsets=[{"notReadyAddresses": [{"ip": "10.0.0.5"}]}]),
+    "Endpoints that are not ready": lambda api: api.objects.put(admin.ENDPOINTS, subsets=[{"notReadyAddresses": [{"ip": "10.0.0.5"}]}]),
 }
 
 
@@ -184,6 +143,44 @@ def test_the_server_of_the_kubeconfig_is_refused(api):
     put_policy(api)
     with admin.Running("controller", "--kubeconfig", kubeconfig, "--parts", "approve-serving"):
         api.objects.wait(lambda: "belongs to the cluster" in event(api, "bad"))
+
+
+def test_a_request_from_before_the_removal_of_its_node_is_not_approved(api, run):
+    """While its node was enrolled, it asked for more than was enrolled."""
+    Cluster(api).enroll(NODE, pki.new_key(), addresses="10.0.0.5")
+    put_node(api, "10.0.0.5", "10.0.0.6")
+    submit(api, "before", "10.0.0.6")
+    run()
+    api.objects.wait(lambda: "is not enrolled for the node" in event(api, "before"))
+    assert api.run("enroll", NODE, "--remove").returncode == 0
+    api.objects.wait(lambda: "before the enrolled node was removed" in event(api, "before") or approval(api, "before"), 20)
+    assert approval(api, "before") is None
+
+
+@pytest.mark.parametrize("node, name", [("api.example.org", "API.example.org"), (NODE, "10.0.0.9")])
+def test_a_name_in_the_certificate_of_the_api_server_is_refused(api, run, node, name):
+    """No object of the cluster has this name. A node may have chosen it, and clients of the API server would accept its certificate."""
+    api.identity = api.cluster.ca.serving(["127.0.0.1", name])
+    put_node(api, name, "10.0.0.6", name=node)
+    submit(api, "bad", name, node=node)
+    submit(api, "good", "10.0.0.6", node=node)
+    run()
+    api.objects.wait(lambda: approval(api, "good") == "Approved" and (event(api, "bad") or approval(api, "bad")))
+    assert "belongs to the cluster: the API server's certificate" in event(api, "bad") and approval(api, "bad") is None
+    assert api.run("approve", "bad", "--force").returncode == 65 and approval(api, "bad") is None
+
+
+def test_without_an_address_of_the_api_servers_nothing_is_approved(api, run):
+    """While an API server starts, or if somebody deletes the Endpoints."""
+    api.objects.put(admin.ENDPOINTS, subsets=[])
+    put_node(api, "10.0.0.5", "10.0.0.6")
+    submit(api, "bad", "10.0.0.5")
+    submit(api, "good", "10.0.0.6")
+    run().wait_line("the addresses of the API servers are not known")
+    assert approval(api, "good") is None and api.run("approve", "good", "--force").returncode != 0
+    api.objects.put(admin.ENDPOINTS, subsets=[{"addresses": [{"ip": "10.0.0.5"}]}])
+    api.objects.wait(lambda: approval(api, "good") == "Approved" and "belongs to the cluster" in event(api, "bad"), 20)
+    assert approval(api, "bad") is None
 
 
 @pytest.mark.parametrize("kind", ["list services", "list secrets", "list nodes", "get endpoints", "get nodes"])

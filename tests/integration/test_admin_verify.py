@@ -89,6 +89,17 @@ def test_automatic_approval(api, cluster, group, word, remedy):
     assert has(verify(api)["PROBLEM"], f"tokens of the group {group} may not submit", "cluster-info publish")
 
 
+def test_groups_that_are_too_many(api, cluster):
+    """A binding of one of them must not go unnoticed."""
+    for number in range(17):
+        name = f"aaaa{number:02}"
+        token = {"token-id": name, "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
+                 "auth-extra-groups": f"system:bootstrappers:group{number}"}
+        api.objects.put(f"{admin_cluster.SECRETS}/bootstrap-token-{name}", type="bootstrap.kubernetes.io/token",
+                        data={key: admin_cluster.encode(value) for key, value in token.items()})
+    assert has(verify(api)["not known"], "more than 16 groups")
+
+
 def test_no_token(api, cluster):
     assert has(verify(api)["not known"], "accepts bootstrap tokens", "none that may authenticate")
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "base/macro.h"
+#include "crypto/certificate.h"
 #include "kube/cluster_info.h"
 #include "system/clock.h"
 
@@ -17,23 +19,21 @@
 
 /* --- Reading --- */
 
-/* Gets the object at PREFIX and NAME. */
+/* Gets the object at PREFIX and NAME. `what` must stay as long as the object. */
 static int get_named(struct nb_admin *admin, const char *kind, const char *prefix, const char *name,
-                     struct nb_json *ret_json, struct nb_failure *f) {
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        int r;
+                     char what[static WHAT_SIZE], struct nb_json *ret_json, struct nb_failure *f) {
+        char path[NB_ADMIN_PATH_MAX];
 
-        snprintf(what, sizeof(what), "reading %s %s", kind, name);
+        snprintf(what, WHAT_SIZE, "reading %s %s", kind, name);
         snprintf(path, sizeof(path), "%s%s", prefix, name);
-        r = nb_admin_get(admin, what, path, ret_json, f);
-        ret_json->what = kind; /* `what` does not outlive this call */
-        return r;
+        return nb_admin_get(admin, what, path, ret_json, f);
 }
 
 int nb_facts_read_request(struct nb_admin *admin, const char *name,
                           struct nb_node_request *ret_request, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = get_named(admin, "CSR", NB_CSRS_PATH "/", name, &json, f);
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "CSR", NB_CSRS_PATH "/", name, what, &json, f);
 
         if (r <= 0)
                 return r;
@@ -45,7 +45,8 @@ int nb_facts_read_token(struct nb_admin *admin, const char *id,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure malformed = { 0 };
-        int r = get_named(admin, "token", NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX, id,
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "token", NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX, id, what,
                           &json, f);
 
         if (r <= 0)
@@ -60,7 +61,8 @@ int nb_facts_read_token(struct nb_admin *admin, const char *id,
 int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
                        struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = get_named(admin, "Node", NB_NODES_PATH "/", name, &json, f);
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "Node", NB_NODES_PATH "/", name, what, &json, f);
 
         if (r <= 0)
                 return r;
@@ -81,20 +83,28 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char name[NB_NODE_RECORD_NAME_SIZE];
+        char name[NB_NODE_RECORD_NAME_SIZE], what[WHAT_SIZE];
         int r;
 
         nb_node_record_name(node, name);
-        r = get_named(admin, "the Secret", NB_SECRETS_PATH "/", name, &json, ret_flaw);
+        r = get_named(admin, "the Secret", NB_SECRETS_PATH "/", name, what, &json, ret_flaw);
         if (r > 0)
                 nb_node_record_read(&json, ret_record);
+        /* The name of a node may be the hash of another one's. */
+        if (r > 0 && json.r >= 0 && strcmp(ret_record->node, node) != 0) {
+                json.r = nb_failure_set(ret_flaw, NB_ANSWER_MALFORMED, 0,
+                                        "%s: it is the record of node %s", what, ret_record->node);
+                *ret_record = (struct nb_node_record){ 0 };
+        }
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = get_named(admin, "the ConfigMap", POLICIES_PATH, NB_POLICY_NAME, &json, ret_flaw);
+        char what[WHAT_SIZE];
+        int r = get_named(admin, "the ConfigMap", POLICIES_PATH, NB_POLICY_NAME, what, &json,
+                          ret_flaw);
 
         if (r > 0)
                 nb_policy_read(&json, ret_policy);
@@ -163,12 +173,20 @@ void nb_client_look_done(struct nb_client_look *look) {
 
 /* --- Serving certificates --- */
 
+/* While an API server starts, none may be there. */
 static int add_endpoints(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
+        const size_t before = hosts->n;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = nb_admin_get(admin, "reading the Endpoints default/kubernetes", ENDPOINTS_PATH,
                              &json, f);
 
-        return r <= 0 ? r : nb_hosts_add_endpoints(hosts, &json);
+        if (r > 0)
+                r = nb_hosts_add_endpoints(hosts, &json);
+        if (r < 0 || hosts->n > before)
+                return r;
+        return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                              "the addresses of the API servers are not known: the Endpoints "
+                              "default/kubernetes do not exist, or are empty");
 }
 
 static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
@@ -189,6 +207,29 @@ static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, stru
                 return r;
         r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, cluster.server.host, "the API server");
         return r < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+/* The names in the certificate of the API server that answered. Its other names are in no object of
+ * the cluster, and clients accept a certificate of a node for each of them. */
+static int add_server_names(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
+        const char *pem = nb_http_certificate_of_server(admin->api.http);
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        char name[NB_HOST_SIZE + 1];
+        int r = pem ? nb_certificates_parse(pem, strlen(pem), false, &chain) : -EAGAIN;
+
+        if (r < 0)
+                return r == -ENOMEM ? nb_failure_set_memory(f)
+                                    : nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                                     "the names in the API server's certificate "
+                                                     "are not known");
+        r = 0;
+        for (unsigned n = 0; r >= 0; n++) {
+                r = nb_certificate_name(chain, 0, n, name, sizeof(name));
+                if (r > 0 &&
+                    nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate") < 0)
+                        return nb_failure_set_memory(f);
+        }
+        return 0;
 }
 
 /* Kubernetes before 1.33 has none, and a permission may be missing. */
@@ -227,6 +268,8 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
                 r = add_cluster_info(admin, hosts, f);
         if (r >= 0)
                 r = add_service_networks(admin, hosts, f);
+        if (r >= 0)
+                r = add_server_names(admin, hosts, f);
         if (r < 0)
                 return r;
         if (nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.server.host, "the API server") <
@@ -275,6 +318,9 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
                 return r;
         facts->record = r > 0 && look->record.removed == 0 ? &look->record : NULL;
         facts->record_flaw = look->record_flaw.code != NB_NONE ? look->record_flaw.detail : NULL;
+        /* When it was made, the node was limited to what was enrolled. */
+        if (look->record.removed != 0 && look->record.removed >= request->created)
+                facts->record_flaw = "the request was made before the enrolled node was removed";
         verdict = nb_serving_decide(facts, ret_reason);
         if (verdict != NB_SERVING_NO_NODE)
                 return (int)verdict;

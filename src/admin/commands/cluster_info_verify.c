@@ -60,6 +60,7 @@ struct verification {
         char unsigned_id[NB_TOKEN_ID_LEN + 1]; /* one of them */
         char groups[GROUPS_MAX][NB_TOKEN_GROUPS_MAX + 1];
         unsigned n_groups;
+        bool has_more_groups;
         struct nb_bootstrap_token token; /* one that may authenticate; "" for none */
 
         /* Of the requests. */
@@ -198,6 +199,7 @@ static void add_groups(struct verification *verification, const char *groups) {
                 if (i == verification->n_groups && i < GROUPS_MAX)
                         snprintf(verification->groups[verification->n_groups++],
                                  sizeof(verification->groups[0]), "%.*s", (int)len, groups);
+                verification->has_more_groups |= i == GROUPS_MAX;
         }
 }
 
@@ -348,6 +350,10 @@ static int check_groups(struct verification *verification, struct nb_failure *f)
 
         for (unsigned i = 0; i < verification->n_groups && r >= 0; i++)
                 r = check_group(verification, verification->groups[i], f);
+        if (r >= 0 && verification->has_more_groups)
+                report(verification, LEVEL_UNKNOWN, NULL,
+                       "the tokens have more than %d groups; the others were not asked for",
+                       GROUPS_MAX);
         return r;
 }
 

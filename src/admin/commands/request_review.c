@@ -51,6 +51,13 @@ static bool is_renewal(const struct nb_node_request *request) {
                strcmp(request->username, request->facts.common_name) == 0;
 }
 
+/* Of another one than it names: no node has a reason to ask for the certificate of another. */
+static bool is_of_a_node(const struct nb_node_request *request) {
+        static const char prefix[] = "system:node:";
+
+        return request->is_group_exact || !strncmp(request->username, prefix, strlen(prefix));
+}
+
 static const char *name_proof(const struct nb_client_case *facts) {
         static const char *const names[] = {
                 [NB_ATTESTATION_VALID] = "valid",
@@ -71,11 +78,13 @@ static int judge_client(struct nb_review *review) {
         if (is_renewal(request))
                 return set_verdict(review, false, "ok: node %s itself renews its certificate",
                                    request->node);
-        if (reason == NB_REASON_NOT_A_TOKEN)
+        if (reason == NB_REASON_NOT_A_TOKEN) {
+                review->is_forcible = !is_of_a_node(request);
                 return set_verdict(review, true,
                                    "FORGED? another user, '%s', asks for node '%s'%s%s",
                                    request->username, request->facts.common_name,
                                    request->flaw[0] ? ", and " : "", request->flaw);
+        }
         nb_reason_describe(reason, facts, text);
         if (reason == NB_REASON_NODE_READY)
                 return set_verdict(review, true,

@@ -232,6 +232,10 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
 /* Removes and frees a record, with its work. */
 void nb_controller_drop_request(struct nb_controller *controller, struct nb_request_record *record);
 
+/* Judges the requests again that wait, of a token or a node; NULL: of any. */
+void nb_controller_wake_requests(struct nb_controller *controller, const char *token_id,
+                                 const char *node);
+
 /* The watches that the parts of this controller need. */
 void nb_controller_add_watches(struct nb_controller *controller);
 

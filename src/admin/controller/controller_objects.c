@@ -9,8 +9,8 @@
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
+#include "admin/controller/enrolled.h"
 #include "base/macro.h"
-#include "crypto/attestation.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -32,6 +32,13 @@ static struct nb_records *requests_of(const struct nb_request_record *record) {
         return &record->controller->requests[record->kind];
 }
 
+static void free_request(struct nb_request_record *record) {
+        free(record->next);
+        free(record->name);
+        free(record->node);
+        free(record);
+}
+
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
                                                     enum nb_node_request_kind kind,
                                                     const char *name, const char *node) {
@@ -49,9 +56,7 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
         if (record->name && record->node &&
             nb_records_add(requests_of(record), &record->record) >= 0)
                 return record;
-        free(record->name);
-        free(record->node);
-        free(record);
+        free_request(record);
         return NULL;
 }
 
@@ -60,10 +65,7 @@ void nb_controller_drop_request(struct nb_controller *controller,
         nb_controller_drop_work(controller, &record->work);
         nb_records_remove(requests_of(record), &record->record);
         controller->is_changed = true;
-        free(record->next);
-        free(record->name);
-        free(record->node);
-        free(record);
+        free_request(record);
 }
 
 static const struct nb_part *find_part(const struct nb_controller *controller,
@@ -112,27 +114,6 @@ static bool is_record_of(const struct nb_request_record *record,
                strcmp(record->token_id, request->token_id) == 0;
 }
 
-/* What the turn of a request depends on. A decision reads the record and the policy again. */
-struct enrolled_node {
-        struct nb_record record; /* key: the node */
-        char *public_key;
-        char node[];
-};
-
-/* Whether a request needs a proof and has none. It comes last, so that invented names, which cost
- * a thief of a token nothing, do not delay a machine. */
-static bool lacks_proof(const struct nb_controller *controller,
-                        const struct nb_node_request *request) {
-        const struct enrolled_node *node = (struct enrolled_node *)nb_records_find(
-                &controller->enrolled, request->node);
-
-        if (!node)
-                return request->is_in_enrolled_group || controller->is_proof_required;
-        return !request->pem ||
-               nb_attestation_verify(request->pem, request->pem_len, request->token_id,
-                                     node->public_key) != NB_ATTESTATION_VALID;
-}
-
 /* The requests of one party take turns with those of others. A fleet may share an enrolled token,
  * so the node that the request names counts as well. A bound token is for one node: other names,
  * which a thief can invent, would be turns for nothing. What follows a decision has a turn of its
@@ -148,7 +129,7 @@ static int set_flow(struct nb_controller *controller, struct nb_request_record *
         if (record->work.flow)
                 return 0;
         record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&
-                               lacks_proof(controller, request);
+                               nb_enrolled_lacks_proof(controller, request);
         snprintf(flow, sizeof(flow), "%s %s", request->username,
                  request->is_in_enrolled_group ? request->node : "");
         return nb_work_set_flow(&controller->queue, &record->work, flow);
@@ -295,8 +276,8 @@ static void wake_kind(struct nb_controller *controller, const struct nb_records 
         }
 }
 
-static void wake_requests(struct nb_controller *controller, const char *token_id,
-                          const char *node) {
+void nb_controller_wake_requests(struct nb_controller *controller, const char *token_id,
+                                 const char *node) {
         for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++)
                 wake_kind(controller, &controller->requests[i], token_id, node);
 }
@@ -351,7 +332,7 @@ static void write_token(struct nb_controller *controller, const struct nb_bootst
         record->may_sign = token->may_sign;
         record->may_authenticate = token->may_authenticate;
         memcpy(record->uid, token->uid, sizeof(record->uid));
-        wake_requests(controller, token->id, NULL);
+        nb_controller_wake_requests(controller, token->id, NULL);
 }
 
 static void on_token(void *userdata, struct nb_json *object, enum nb_change change) {
@@ -421,87 +402,12 @@ static void on_node(void *userdata, struct nb_json *object, _unused_ enum nb_cha
         const char *name = nb_json_string(object, "metadata.name");
 
         if (name)
-                wake_requests(userdata, NULL, name);
+                nb_controller_wake_requests(userdata, NULL, name);
 }
 
 static void on_nodes_listed(void *userdata, bool is_complete) {
         if (is_complete)
-                wake_requests(userdata, NULL, NULL);
-}
-
-/* --- Enrolled nodes and the policy --- */
-
-static void drop_enrolled(void *userdata, struct nb_record *record) {
-        struct nb_controller *controller = userdata;
-
-        nb_records_remove(&controller->enrolled, record);
-        free(((struct enrolled_node *)record)->public_key);
-        free(record);
-}
-
-static void keep_enrolled(struct nb_controller *controller, const struct nb_node_record *node) {
-        struct nb_record *old = nb_records_find(&controller->enrolled, node->node);
-        size_t size = strlen(node->node) + 1;
-        struct enrolled_node *enrolled;
-
-        if (old)
-                drop_enrolled(controller, old);
-        enrolled = calloc(1, sizeof(*enrolled) + size);
-        if (!enrolled)
-                return;
-        memcpy(enrolled->node, node->node, size);
-        enrolled->record.key = enrolled->node;
-        enrolled->public_key = strdup(node->public_key);
-        if (!enrolled->public_key || nb_records_add(&controller->enrolled, &enrolled->record) < 0) {
-                free(enrolled->public_key);
-                free(enrolled);
-        }
-}
-
-static void on_node_record(void *userdata, struct nb_json *object, enum nb_change change) {
-        struct nb_controller *controller = userdata;
-        struct nb_failure f = { 0 };
-        struct nb_json view = { object->root, object->what, object->code, &f, object->r };
-        struct nb_node_record node = { 0 };
-        struct nb_record *record;
-
-        nb_node_record_read(&view, &node);
-        if (view.r < 0) {
-                wake_requests(controller, NULL, NULL);
-                return;
-        }
-        record = nb_records_find(&controller->enrolled, node.node);
-        if (change != NB_CHANGE_DELETED && node.removed == 0)
-                keep_enrolled(controller, &node);
-        else if (record)
-                drop_enrolled(controller, record);
-        wake_requests(controller, NULL, node.node);
-}
-
-static void on_node_records_listed(void *userdata, bool is_complete) {
-        struct nb_controller *controller = userdata;
-
-        if (is_complete)
-                nb_records_sweep(&controller->enrolled, drop_enrolled, controller);
-        else
-                nb_records_begin(&controller->enrolled);
-}
-
-static void on_policy(void *userdata, struct nb_json *object, enum nb_change change) {
-        struct nb_controller *controller = userdata;
-        struct nb_policy policy = { 0 };
-
-        if (change != NB_CHANGE_DELETED)
-                nb_policy_read(object, &policy);
-        controller->is_proof_required = object->r >= 0 && policy.is_proof_required;
-        wake_requests(controller, NULL, NULL);
-}
-
-static void on_policy_listed(void *userdata, bool is_complete) {
-        struct nb_controller *controller = userdata;
-
-        if (!is_complete)
-                controller->is_proof_required = false;
+                nb_controller_wake_requests(userdata, NULL, NULL);
 }
 
 /* --- Watches --- */
@@ -542,14 +448,14 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
                                    .path = NB_SECRETS_PATH,
                                    .query = NB_RECORDS_QUERY,
                                    .line_max = EVENT_LINE_MAX,
-                                   .on_object = on_node_record,
-                                   .on_list = on_node_records_listed },
+                                   .on_object = nb_enrolled_on_record,
+                                   .on_list = nb_enrolled_on_list },
         [WATCHED_POLICY] = { .what = "the policy",
                              .path = "/api/v1/namespaces/kube-system/configmaps",
                              .query = "fieldSelector=metadata.name%3D" NB_POLICY_NAME,
                              .line_max = EVENT_LINE_MAX,
-                             .on_object = on_policy,
-                             .on_list = on_policy_listed },
+                             .on_object = nb_enrolled_on_policy,
+                             .on_list = nb_enrolled_on_policy_list },
         [WATCHED_CLIENT_REQUESTS] = { .what = "CSRs of clients",
                                       .path = NB_CSRS_PATH,
                                       .query = SIGNER_QUERY "kube-apiserver-client-kubelet",
@@ -594,11 +500,8 @@ void nb_controller_drop_records(struct nb_controller *controller) {
                                 (struct nb_request_record *)requests->records[requests->n - 1]);
                 nb_records_done(requests);
         }
-        while (controller->tokens.n > 0)
-                drop_token(controller, (struct nb_token_record *)controller->tokens
-                                               .records[controller->tokens.n - 1]);
-        while (controller->enrolled.n > 0)
-                drop_enrolled(controller, controller->enrolled.records[controller->enrolled.n - 1]);
+        nb_records_begin(&controller->tokens);
+        nb_records_sweep(&controller->tokens, sweep_token, controller);
+        nb_enrolled_done(controller);
         nb_records_done(&controller->tokens);
-        nb_records_done(&controller->enrolled);
 }

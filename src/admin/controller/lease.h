@@ -10,7 +10,8 @@
 
 #define NB_LEASE_RENEW_MS 5000
 #define NB_LEASE_STANDBY_MS 1000
-/* A leader that cannot renew the Lease stops before another one can take it. */
+/* A leader stops when a renewal has failed and the last one that succeeded is older than this. A
+ * renewal without an answer, which a webhook may delay, does not stop it. */
 #define NB_LEASE_HELD_MS 10000
 
 /* Takes, renews or observes the Lease, if that is due. Sets lease->is_held. 1; 0 if it was not due.

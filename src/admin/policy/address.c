@@ -66,7 +66,7 @@ static int parse_length(const char *text, unsigned *ret_len) {
         return 0;
 }
 
-static int parse_prefix(char *text, struct nb_prefix *ret_prefix) {
+static int parse_prefix(char *text, bool is_exact, struct nb_prefix *ret_prefix) {
         char *slash = strchr(text, '/');
         struct nb_address address, masked;
         unsigned len;
@@ -81,10 +81,19 @@ static int parse_prefix(char *text, struct nb_prefix *ret_prefix) {
         if (len > 128)
                 return -EINVAL;
         masked = mask_address(&address, len);
-        if (!nb_address_is_equal(&masked, &address))
+        if (is_exact && !nb_address_is_equal(&masked, &address))
                 return -EINVAL;
-        *ret_prefix = (struct nb_prefix){ address, len };
+        *ret_prefix = (struct nb_prefix){ masked, len };
         return 0;
+}
+
+int nb_network_parse(const char *text, struct nb_prefix *ret_prefix) {
+        char word[INET6_ADDRSTRLEN + 4];
+
+        if (strlen(text) >= sizeof(word))
+                return -EINVAL;
+        strcpy(word, text);
+        return parse_prefix(word, false, ret_prefix);
 }
 
 int nb_prefixes_parse(const char *text, struct nb_prefixes *ret_prefixes) {
@@ -100,7 +109,7 @@ int nb_prefixes_parse(const char *text, struct nb_prefixes *ret_prefixes) {
                         return -E2BIG;
                 memcpy(word, text, len);
                 word[len] = '\0';
-                if (parse_prefix(word, &prefixes.items[prefixes.n++]) < 0)
+                if (parse_prefix(word, true, &prefixes.items[prefixes.n++]) < 0)
                         return -EINVAL;
                 if (!text[len])
                         break;

@@ -35,6 +35,9 @@ bool nb_address_is_special(const struct nb_address *address);
  * -EINVAL; -E2BIG for more than NB_PREFIXES_MAX. */
 int nb_prefixes_parse(const char *text, struct nb_prefixes *ret_prefixes);
 
+/* A network as in an object of Kubernetes, which ignores bits beyond the length. 0 or -EINVAL. */
+int nb_network_parse(const char *text, struct nb_prefix *ret_prefix);
+
 /* Whether the prefix contains the address. An IPv6 prefix such as ::/0 contains no IPv4 address. */
 bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_address *address);
 

@@ -55,23 +55,44 @@ static int add_item(struct nb_hosts *hosts, struct nb_owned item, const char *ho
         return 0;
 }
 
+/* Kubernetes reads "010.0.0.9" in an object as 10.0.0.9, and keeps the text. */
+static void drop_zeros(const char *text, char ret[static NB_HOST_SIZE]) {
+        bool is_ipv4 = !text[strspn(text, "0123456789./")];
+        size_t n = 0, n_dots = 0;
+
+        for (const char *at = text; *at; at++)
+                n_dots += *at == '.';
+        is_ipv4 &= n_dots == 3; /* not the node "007" */
+        for (; *text; text++)
+                if (!is_ipv4 || *text != '0' || !isdigit((unsigned char)text[1]) ||
+                    (n > 0 && ret[n - 1] != '.'))
+                        ret[n++] = *text;
+        ret[n] = '\0';
+}
+
 int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *host,
                  const char *owner) {
-        char folded[NB_HOST_SIZE];
+        char folded[NB_HOST_SIZE], decimal[NB_HOST_SIZE];
 
-        if (!host || nb_host_fold(host, folded) < 0)
+        if (!host || strlen(host) >= sizeof(decimal))
+                return 0;
+        drop_zeros(host, decimal);
+        if (nb_host_fold(decimal, folded) < 0)
                 return 0;
         return add_item(hosts, (struct nb_owned){ .kind = kind }, folded, owner);
 }
 
 static int add_network(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *text,
                        const char *owner) {
-        struct nb_prefixes prefixes;
+        char decimal[NB_HOST_SIZE];
+        struct nb_prefix network;
 
-        if (!text || nb_prefixes_parse(text, &prefixes) < 0 || prefixes.n != 1)
+        if (!text || strlen(text) >= sizeof(decimal))
                 return 0;
-        return add_item(hosts, (struct nb_owned){ .kind = kind, .network = prefixes.items[0] },
-                        NULL, owner);
+        drop_zeros(text, decimal);
+        if (nb_network_parse(decimal, &network) < 0)
+                return 0;
+        return add_item(hosts, (struct nb_owned){ .kind = kind, .network = network }, NULL, owner);
 }
 
 /* Adds the texts at LIST[i]MEMBER with `add`. */
@@ -178,7 +199,8 @@ int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
         return check(json, r);
 }
 
-/* A record that cannot be read allows its node nothing, so it takes nothing from others. */
+/* A record with a mistake in it allows its node nothing, but what can be read of its names is still
+ * not allowed to others. */
 int nb_hosts_add_record(void *userdata, struct nb_json *json) {
         struct nb_failure *f = json->f, ignored = { 0 };
         struct nb_node_record record = { .removed = 1 };
@@ -186,6 +208,11 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
 
         json->f = &ignored;
         nb_node_record_read(json, &record);
+        if (json->r < 0) {
+                json->r = 0;
+                nb_json_line(json, "metadata.name", record.node, sizeof(record.node));
+                nb_node_record_read_names(json, &record);
+        }
         json->f = f;
         json->r = 0;
         if (record.removed == 0)

@@ -90,6 +90,13 @@ static void read_names(struct nb_json *json, const char *key, bool is_address,
                 nb_json_refuse(json, key, expected, value.data);
 }
 
+void nb_node_record_read_names(struct nb_json *json, struct nb_node_record *record) {
+        read_names(json, DATA_ADDRESSES, true, record);
+        json->r = 0;
+        read_names(json, DATA_NAMES, false, record);
+        json->r = 0;
+}
+
 /* The message does not quote the value, which may be a private key by mistake. */
 static void read_key(struct nb_json *json, struct nb_node_record *record) {
         _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_NODE_RECORD_KEY_MAX);

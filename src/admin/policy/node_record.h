@@ -57,6 +57,9 @@ void nb_node_record_format_names(const struct nb_node_record *record, bool is_ad
  * nb_node_record_format() writes it: a limit that cannot be read must not be ignored. */
 void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record);
 
+/* Adds the names that can be read of a record with a mistake in it. */
+void nb_node_record_read_names(struct nb_json *json, struct nb_node_record *record);
+
 /* Appends the Secret as JSON, to be created, or to replace the one with `uid`. 0, -E2BIG, -ENOMEM.
  */
 int nb_node_record_format(const struct nb_node_record *record, struct nb_buffer *ret);

@@ -51,6 +51,15 @@ static bool is_enrolled(const struct nb_serving_case *c, const char *host) {
         return false;
 }
 
+/* Claims of others do not count. What is enrolled for a node includes its name; a name in the form
+ * of an address stands for no machine's address. */
+static bool is_certain(const struct nb_serving_case *c, const char *host) {
+        struct nb_address address;
+
+        return is_enrolled(c, host) || (c->record && nb_address_parse(host, &address) < 0 &&
+                                        !strcmp(host, c->request->node));
+}
+
 static bool has_enrolled_address(const struct nb_serving_case *c) {
         for (unsigned i = 0; c->record && i < c->record->n_names; i++)
                 if (c->record->names[i].is_address)
@@ -128,7 +137,7 @@ static bool describe_owner(const struct nb_serving_case *c, const char *text, ch
                 snprintf(ret, size, "is within serviceNetworks of the policy");
                 return true;
         }
-        owned = nb_hosts_find(c->hosts, host, node, is_enrolled(c, host));
+        owned = nb_hosts_find(c->hosts, host, node, is_certain(c, host));
         if (!owned)
                 return false;
         if (owned->kind == NB_OWNER_CLUSTER)

@@ -42,7 +42,7 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
         assert_int_equal(nb_node_record_format(&record, &text), 0);
         add_object(hosts, text.data, nb_hosts_add_record);
         nb_buffer_done(&text);
-        /* A removed node, and a record that cannot be read, own nothing. */
+        /* A removed node owns nothing. */
         add_object(hosts,
                    "{\"metadata\":{\"name\":\"node-bootstrap-node-x\",\"uid\":\"u\","
                    "\"resourceVersion\":"
@@ -50,6 +50,13 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
                    "\"removed\":\"MjAyNi0xMi0wMVQwMDowMDowMFo=\"}}",
                    nb_hosts_add_record);
         add_object(hosts, "{\"type\":\"Opaque\"}", nb_hosts_add_record);
+        /* The addresses 10.0.0.30 and x, the name dc.example.org, and no key. */
+        add_object(hosts,
+                   "{\"metadata\":{\"name\":\"node-bootstrap-node-y\",\"uid\":\"u\","
+                   "\"resourceVersion\":\"1\"},\"type\":\"node-bootstrap/enrolled-node\",\"data\":"
+                   "{\"node\":\"eQ==\",\"addresses\":\"MTAuMC4wLjMwLHg=\","
+                   "\"dnsNames\":\"ZGMuZXhhbXBsZS5vcmc=\"}}",
+                   nb_hosts_add_record);
         assert_int_equal(nb_hosts_add(hosts, NB_OWNER_CLUSTER, "api.example.org", "the API server"),
                          0);
         assert_int_equal(nb_hosts_add(hosts, NB_OWNER_CLUSTER, "", "the API server"), 0);
@@ -76,6 +83,12 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
                    "{\"metadata\":{\"name\":\"node2\"},\"spec\":{\"podCIDRs\":[\"10.244.1.0/24\"]},"
                    "\"status\":{\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.0.0.7\"},"
                    "{\"type\":\"Hostname\",\"address\":\"DB2.example.org\"},{\"address\":\"*\"}]}}",
+                   nb_hosts_add_node);
+        /* Kubernetes accepts leading zeros, and bits behind the length of a prefix. */
+        add_object(hosts,
+                   "{\"metadata\":{\"name\":\"node4\"},\"spec\":{\"podCIDRs\":[\"10.245.1.5/24\"]},"
+                   "\"status\":{\"addresses\":[{\"address\":\"010.000.00.20\"},{\"address\":"
+                   "\"10.0.0.021\"}]}}",
                    nb_hosts_add_node);
         /* Its own claims do not keep it from anything. */
         add_object(hosts,

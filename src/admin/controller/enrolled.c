@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The enrolled nodes and the policy, as far as the order of requests depends on them. A decision
+ * reads the record and the policy again. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/client/facts.h"
+#include "admin/controller/controller.h"
+#include "admin/controller/enrolled.h"
+#include "base/macro.h"
+#include "crypto/attestation.h"
+
+struct enrolled_node {
+        struct nb_record record; /* key: the node */
+        char *public_key;
+        char node[];
+};
+
+static void drop_enrolled(void *userdata, struct nb_record *record) {
+        struct nb_controller *controller = userdata;
+
+        nb_records_remove(&controller->enrolled, record);
+        free(((struct enrolled_node *)record)->public_key);
+        free(record);
+}
+
+static void keep_enrolled(struct nb_controller *controller, const struct nb_node_record *node) {
+        struct nb_record *old = nb_records_find(&controller->enrolled, node->node);
+        size_t size = strlen(node->node) + 1;
+        struct enrolled_node *enrolled;
+
+        if (old)
+                drop_enrolled(controller, old);
+        enrolled = calloc(1, sizeof(*enrolled) + size);
+        if (!enrolled)
+                return;
+        memcpy(enrolled->node, node->node, size);
+        enrolled->record.key = enrolled->node;
+        enrolled->public_key = strdup(node->public_key);
+        if (!enrolled->public_key || nb_records_add(&controller->enrolled, &enrolled->record) < 0) {
+                free(enrolled->public_key);
+                free(enrolled);
+        }
+}
+
+void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_change change) {
+        struct nb_controller *controller = userdata;
+        struct nb_failure f = { 0 };
+        struct nb_json view = { object->root, object->what, object->code, &f, object->r };
+        struct nb_node_record node = { 0 };
+        struct nb_record *record;
+
+        nb_node_record_read(&view, &node);
+        if (view.r < 0) {
+                nb_controller_wake_requests(controller, NULL, NULL);
+                return;
+        }
+        record = nb_records_find(&controller->enrolled, node.node);
+        if (change != NB_CHANGE_DELETED && node.removed == 0)
+                keep_enrolled(controller, &node);
+        else if (record)
+                drop_enrolled(controller, record);
+        nb_controller_wake_requests(controller, NULL, node.node);
+}
+
+void nb_enrolled_on_list(void *userdata, bool is_complete) {
+        struct nb_controller *controller = userdata;
+
+        if (is_complete)
+                nb_records_sweep(&controller->enrolled, drop_enrolled, controller);
+        else
+                nb_records_begin(&controller->enrolled);
+}
+
+void nb_enrolled_on_policy(void *userdata, struct nb_json *object, enum nb_change change) {
+        struct nb_controller *controller = userdata;
+        struct nb_policy policy = { 0 };
+
+        if (change != NB_CHANGE_DELETED)
+                nb_policy_read(object, &policy);
+        controller->is_proof_required = object->r >= 0 && policy.is_proof_required;
+        nb_controller_wake_requests(controller, NULL, NULL);
+}
+
+void nb_enrolled_on_policy_list(void *userdata, bool is_complete) {
+        struct nb_controller *controller = userdata;
+
+        if (!is_complete)
+                controller->is_proof_required = false;
+}
+
+/* Whether a request needs a proof and has none. It comes last, so that invented names, which cost
+ * a thief of a token nothing, do not delay a machine. */
+bool nb_enrolled_lacks_proof(const struct nb_controller *controller,
+                             const struct nb_node_request *request) {
+        const struct enrolled_node *node = (struct enrolled_node *)nb_records_find(
+                &controller->enrolled, request->node);
+
+        if (!node)
+                return request->is_in_enrolled_group || controller->is_proof_required;
+        return !request->pem ||
+               nb_attestation_verify(request->pem, request->pem_len, request->token_id,
+                                     node->public_key) != NB_ATTESTATION_VALID;
+}
+
+void nb_enrolled_done(struct nb_controller *controller) {
+        nb_records_begin(&controller->enrolled);
+        nb_records_sweep(&controller->enrolled, drop_enrolled, controller);
+        nb_records_done(&controller->enrolled);
+}

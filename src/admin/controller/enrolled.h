@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Which requests come last, since they need a proof and have none: invented names, which cost the
+ * thief of a token nothing, must not delay a machine. */
+
+#include <stdbool.h>
+
+#include "admin/client/watch.h"
+#include "admin/controller/controller.h"
+
+/* As far as it is known from the records and the policy that were seen last. */
+bool nb_enrolled_lacks_proof(const struct nb_controller *controller,
+                             const struct nb_node_request *request);
+
+/* For the watches of the records of nodes and of the policy; `userdata` is the controller. */
+void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_change change);
+void nb_enrolled_on_list(void *userdata, bool is_complete);
+void nb_enrolled_on_policy(void *userdata, struct nb_json *object, enum nb_change change);
+void nb_enrolled_on_policy_list(void *userdata, bool is_complete);
+
+void nb_enrolled_done(struct nb_controller *controller);

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the approver of serving certificates finds in a cluster, for its tests."""
+
+import base64
+import ipaddress
+
+from cryptography import x509
+
+import pki
+from admin_cluster import POLICY
+from objects import Place
+
+CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+EVENTS = "/api/v1/namespaces/default/events"
+NODE = "worker-1.example.org"
+NETWORKS = "/apis/networking.k8s.io/v1/servicecidrs"
+SERVICES = "/api/v1/namespaces/shop/services"
+
+
+def put_node(api, *addresses, name=NODE, **metadata):
+    api.objects.put(f"/api/v1/nodes/{name}", metadata=metadata,
+                    status={"addresses": [{"type": "InternalIP", "address": address} for address in addresses]})
+
+
+def submit(api, name, *names, node=NODE):
+    sans = [x509.DNSName(text) if text[0].isalpha() else x509.IPAddress(ipaddress.ip_address(text)) for text in names]
+    user = pki.node_user(node)
+    request = base64.b64encode(pki.sign_csr(pki.new_key(), user, sans=sans)).decode()
+    spec = {"request": request, "signerName": "kubernetes.io/kubelet-serving", "usages": ["digital signature", "server auth"]}
+    api.objects.create(Place(f"{CSRS}/{name}"), {"metadata": {"name": name}, "spec": spec, "status": {}}, user,
+                       ["system:nodes", "system:authenticated"])
+
+
+def approval(api, name):
+    conditions = (api.objects.look(f"{CSRS}/{name}").get("status") or {}).get("conditions") or [{}]
+    return conditions[0].get("type")
+
+
+def event(api, name):
+    return " / ".join(e["message"] for e in api.objects.all(EVENTS) if e["involvedObject"]["name"] == name)
+
+
+def put_policy(api, **data):
+    api.objects.put(POLICY, data=data or {"servingPrefixes": "10.0.0.0/8", "serviceNetworks": "10.96.0.0/12"})
+
+
+def put_networks(api):
+    api.objects.put(f"{NETWORKS}/kubernetes", spec={"cidrs": ["10.96.0.0/12"]})
