@@ -166,6 +166,18 @@ def make_request(node):
     return pki.sign_csr(pki.new_key(), pki.node_user(node), [pki.NODES])
 
 
+def test_a_controller_that_takes_over_asks_for_the_proof_of_an_enrolled_node(api, cluster, start):
+    """An attacker who waits for a failover gains nothing: the record is in the cluster."""
+    first, _ = start(), start()
+    cluster.await_leader()
+    cluster.enroll("n1", pki.new_key())
+    first.stop()
+    cluster.token("aaaaaa", "n1")
+    cluster.request("thief", "n1")
+    cluster.await_event("thief", "AttestationMissing", 30)
+    assert cluster.conditions("thief") == []
+
+
 def test_an_enrolled_token_admits_enrolled_nodes_with_their_proofs(cluster, start):
     """Also repeatedly, since a fleet shares it; but nobody else, and no node with the key of another."""
     keys = {name: pki.new_key() for name in ("n1", "n2")}
