@@ -12,7 +12,7 @@ static const char usage[] =
         "node-bootstrap-admin [OPTION...] COMMAND\n\n"
         "Prepares a Kubernetes cluster for nodes that join with node-bootstrap or kubeadm.\n\n"
         "  token         generate, create, list and revoke bootstrap tokens\n"
-        "  cluster-info  publish and show what joining nodes need from the cluster\n"
+        "  cluster-info  publish, show and verify what joining nodes need from the cluster\n"
         "  approve       show the pending requests of nodes, and approve some\n"
         "  enroll        record a node with its public key, so that it needs a proof\n"
         "  controller    approve, sign and clean up; run by node-bootstrap-controller.service\n";
@@ -20,8 +20,8 @@ static const char usage[] =
 static const char enroll_usage[] =
         "node-bootstrap-admin enroll [OPTION...] [NODE]\n\n"
         "Records the node with its public key in the cluster, so that its requests need a proof.\n"
-        "On the machine, this creates the key, prints the public key, and seals the private "
-        "one:\n\n"
+        "On the machine, these commands create the key, print the public key, and seal "
+        "the\nprivate key:\n\n"
         "  umask 077; key=/run/attestation-key\n"
         "  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $key\n"
         "  openssl pkey -in $key -pubout\n"

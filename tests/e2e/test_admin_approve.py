@@ -40,9 +40,9 @@ def test_pending_request_is_shown_and_approved(place):
     text = place.admin.run("approve")
     assert f"requested by token {place.token.id} for {place.node} (rack 4)" in text and place.token.secret not in text
     assert place.approved(name)
-    assert place.admin.run("approve", name) == f"{name} was approved before\n"
+    assert place.admin.run("approve", name) == f"{name} is already approved\n"
     late = place.admin.command("approve", "--deny", name)
-    assert late.returncode == 73 and f"{name} was approved before, which is final" in late.stderr
+    assert late.returncode == 73 and f"{name} is already approved, which is final" in late.stderr
     assert name not in place.admin.run("approve")
     lease = place.cluster.request("GET", f"{LEASES}/node-bootstrap-token-{place.token.id}")
     request = x509.load_pem_x509_csr(base64.b64decode(place.csr(name)["spec"]["request"]))

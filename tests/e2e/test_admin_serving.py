@@ -125,9 +125,9 @@ GOOD = {
 # name -> (request, part of the reason, what else submit() takes)
 BAD = {
     # k0s#8333 and ironcore GHSA-rwxr-qr3p-5xq2: anybody who may create requests got certificates for any node.
-    "another user": (make_request("10.9.0.5"), "is not the node that it names", {"user": "mallory", "groups": ("system:masters",)}),
-    "another node": (make_request("10.9.0.5"), "is not the node that it names", {"user": "system:node:worker-2.nodes.example.org"}),
-    "a foreign common name": (make_request("10.9.0.5", common="system:node:worker-2.nodes.example.org"), "is not the node that it names", {}),
+    "another user": (make_request("10.9.0.5"), "is not the node that the request names", {"user": "mallory", "groups": ("system:masters",)}),
+    "another node": (make_request("10.9.0.5"), "is not the node that the request names", {"user": "system:node:worker-2.nodes.example.org"}),
+    "a foreign common name": (make_request("10.9.0.5", common="system:node:worker-2.nodes.example.org"), "is not the node that the request names", {}),
     "a second organization": (make_request("10.9.0.5", organizations=("system:nodes", "system:masters")), "organization", {}),
     "another organization": (make_request("10.9.0.5", organizations=("system:masters",)), "organization", {}),
     "more in the subject": (make_request("10.9.0.5", more=[(NameOID.COUNTRY_NAME, "DE")]), "subject", {}),

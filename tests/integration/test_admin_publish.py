@@ -63,7 +63,7 @@ def complete(api):
 def verify_report(done, verb, resource, n_done):
     assert f"{WORDS[verb]} the {KINDS[resource]} " in done.stderr, done.stderr
     assert sum("will be" not in line and line.endswith((" created", " changed")) for line in done.stdout.splitlines()) == n_done
-    assert (f"{n_done} of {len(OBJECTS)} changes were made before" in done.stderr) == (n_done > 0)
+    assert (f"{n_done} of {len(OBJECTS)} changes were already made" in done.stderr) == (n_done > 0)
 
 
 @pytest.mark.parametrize("resource", RESOURCES)

@@ -257,7 +257,7 @@ def test_a_requestor_that_is_not_the_node_is_never_approved(api):
     spec = api.objects.look(f"{CSRS}/bad")["spec"]
     api.objects.put(f"{CSRS}/bad", spec={**spec, "username": "mallory"})
     done = api.run("approve", "bad", "--force")
-    assert done.returncode == 65 and "is not the node that it names" in done.stderr and approval(api, "bad") is None
+    assert done.returncode == 65 and "is not the node that the request names" in done.stderr and approval(api, "bad") is None
 
 
 def test_approve_without_a_policy(api):

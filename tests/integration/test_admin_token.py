@@ -194,7 +194,7 @@ def test_automatic_approval_that_is_not_known(api):
     put_cluster_info(api)
     api.denied.add(REVIEW)
     made = api.run("token", "create", "--node=worker-1")
-    assert made.returncode == 77 and "--force does not ask" in made.stderr and changes(api) == [REVIEW]
+    assert made.returncode == 77 and "--force skips this check" in made.stderr and changes(api) == [REVIEW]
     api.denied.clear()
     api.on(REVIEW, lambda request: Reply(201, json.dumps({**request.json(), "status": {"allowed": False, "evaluationError": "a webhook"}}).encode()))
     made = api.run("token", "create", "--node=worker-1")
@@ -328,7 +328,7 @@ def test_revoke_of_a_node(api):
     assert made.stdout.splitlines() == [f'bootstrap token "{name}" deleted' for name in ("aaaaaa", "bbbbbb")]
     assert all(api.objects.look(f"{SECRETS}/bootstrap-token-{name}") for name in ("abcdef", "cccccc", "dddddd"))
     made = api.run("token", "revoke", "--node=worker-1")
-    assert made.returncode == 66 and "no token for the node 'worker-1'" in made.stderr
+    assert made.returncode == 66 and "no bound token for the node 'worker-1'" in made.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["--node=worker-1", "abcdef"], ["--node=Worker"], [f"--node={TOKEN}"]], ids=" ".join)

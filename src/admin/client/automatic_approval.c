@@ -98,7 +98,7 @@ static int refuse_group(struct nb_admin *admin, const char *group, struct nb_fai
                                    "certificatesigningrequests/nodeclient",
                                    group);
         else if (r < 0 && f->code != NB_NONE)
-                nb_failure_add(f, "; --force does not ask");
+                nb_failure_add(f, "; --force skips this check");
         return r;
 }
 

@@ -29,8 +29,8 @@ int nb_controller_is_running(struct nb_admin *admin, struct nb_failure *f);
 /*
  * For a command after which only node-bootstrap's controller is to approve requests of `groups`, a
  * list separated by commas. NB_ADMIN_AUTOMATIC_APPROVAL if kube-controller-manager approves them;
- * failures of nb_admin_perform(), since not to know is no permission. `is_forced` skips both. Warns
- * if no controller is running.
+ * failures of nb_admin_perform(), since an unknown answer is no permission. `is_forced` skips this
+ * check. Warns if no controller is running.
  */
 int nb_automatic_approval_refuse(struct nb_admin *admin, const char *groups, bool is_forced,
                                  struct nb_failure *f);

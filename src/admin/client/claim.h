@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * The claim ensures that a token for one node is used only once. It is a Lease
+ * The claim ensures that a bound token is used only once. The claim is a Lease
  * node-bootstrap-token-ID in kube-system. Its holder is the SHA-256 of the only public key that may
  * be approved with this token: a copy of the request is harmless, since only the machine has the
  * private key, and the machine may submit its request again. Creating a Lease is atomic, so one of
  * two keys, or of two controllers, wins. A claim is never released; Kubernetes removes it with the
- * token's Secret, which owns it.
+ * token's Secret, which owns the Lease.
  *
- * The holder that an earlier version wrote, the UID of a request, is nobody's key: the token is
- * used.
+ * An earlier version wrote the UID of a request as the holder. This is nobody's key, so such a
+ * token is a used one.
  */
 
 #include "admin/client/client.h"
@@ -38,11 +38,11 @@ int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token
                   const char *csr_name, const char *key, struct nb_claim *ret_other,
                   struct nb_failure *f);
 
-/* The same, without making one: NB_CLAIM_OWN also if there is none. */
+/* The same, but makes no claim: NB_CLAIM_OWN also if there is none. */
 int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token, const char *key,
                   struct nb_claim *ret_other, struct nb_failure *f);
 
-/* Calls `visit` for each claim in the cluster. It returns 0, or -ENOMEM. */
+/* Calls `visit` for each claim in the cluster. `visit` returns 0, or -ENOMEM. */
 int nb_claim_list(struct nb_admin *admin,
                   int (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
                   struct nb_failure *f);

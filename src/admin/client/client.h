@@ -34,17 +34,16 @@ struct nb_admin {
         char origin[PATH_MAX]; /* of the cluster and the user, for messages */
         char context[256];     /* name of the context; "" in a pod */
         bool is_renewable;     /* the credential is from `exec` or a token file */
-        uint64_t expires_ms;   /* nb_now_ms() at which it has to be read again; NB_TIME_INFINITE:
-                                  never */
+        uint64_t expires_ms; /* nb_now_ms() to read the credential again; NB_TIME_INFINITE: never */
         struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
         unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
         /* Called before `api` is replaced: cancels all transfers. If it is set, requests do not
          * renew the credential; the program calls nb_admin_keep_usable(). */
         void (*on_replace)(void *userdata);
         void *userdata;
-        uint64_t renew_ms;    /* the credential is not read again before */
-        uint64_t unusable_ms; /* since when it has been unusable; 0: it is usable */
-        enum nb_code renewal; /* the failure of the last attempt to read it again */
+        uint64_t renew_ms;    /* the credential is not read again until then */
+        uint64_t unusable_ms; /* since when the credential has been unusable; 0: it is usable */
+        enum nb_code renewal; /* the failure of the last attempt to read the credential again */
 };
 
 /* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;
@@ -53,8 +52,8 @@ int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_ad
                      struct nb_failure *f);
 
 /* Reads the credential of the same context again if it has expired. A new bearer token does not
- * affect transfers. With another CA or client certificate `api` is replaced. Failures as above;
- * also if the kubeconfig names another server by now. Then the old connection stays. */
+ * affect transfers. With another CA or client certificate, `api` is replaced. Failures as above,
+ * also if the kubeconfig names another server by now; after a failure the old connection stays. */
 int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
 
 #define NB_ADMIN_RENEW_MS 5000 /* several requests are rejected at the same time */
@@ -63,10 +62,11 @@ int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
 #define NB_ADMIN_UNUSABLE_MS 300000
 
 /*
- * The same for a program that does not end, and also if `rejected` is NB_ADMIN_UNAUTHORIZED or
- * NB_ADMIN_UNTRUSTED (NULL: no request failed). Other failures to read it are logged, and tried
- * again; meanwhile the old credential is used. -ECANCELED as above; -EKEYREJECTED with the reason
- * if it has been unusable for NB_ADMIN_UNUSABLE_MS: a restart may find another kubeconfig.
+ * The same for a program that keeps running, and also if `rejected` is NB_ADMIN_UNAUTHORIZED or
+ * NB_ADMIN_UNTRUSTED (NULL: no request failed). Failures to read the credential are logged, and
+ * tried again; meanwhile the old credential is used. -ECANCELED as above; -EKEYREJECTED with the
+ * reason if the credential has been unusable for NB_ADMIN_UNUSABLE_MS: a restart may find another
+ * kubeconfig.
  */
 int nb_admin_keep_usable(struct nb_admin *admin, const struct nb_failure *rejected, uint64_t now_ms,
                          struct nb_failure *f);

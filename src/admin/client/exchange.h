@@ -7,12 +7,12 @@
  *
  * While an exchange is set in struct nb_admin, nb_admin_perform() and nb_admin_list() start a call
  * and return -EINPROGRESS, without a failure. The work returns this up to the loop, which runs the
- * same function again, from its beginning, when the answer is there. The calls that were made
- * before return their answers again, in the same order. So the function reads as if it waited, but
- * holds nothing over a call: what it refers to may change or be freed between two calls.
+ * same function again, from its beginning, when the answer is there. Calls that are already
+ * answered return their answers again, in the same order. So the function reads as if it waited,
+ * but holds nothing over a call: what it refers to may change or be freed between two calls.
  *
- * Calls that it does not make again, since a record has changed, are passed over, and new ones are
- * made. What the function counts or logs must come after its last call.
+ * An answer whose call the function does not make again, since a record has changed, is passed
+ * over. What the function counts or logs must come after its last call.
  */
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ struct nb_exchange_list;
 /* Zero: no call was made. */
 struct nb_exchange {
         struct nb_exchange_call *calls[NB_EXCHANGE_CALLS_MAX]; /* with their answers */
-        unsigned n, at;                    /* answers; how many of them were returned in this run */
+        unsigned n, at;                    /* answers; those that this run has returned */
         struct nb_exchange_call *begun;    /* the call that is under way, or was answered last */
         struct nb_http_transfer *transfer; /* of that call; NULL: it is answered */
         struct nb_exchange_list *list;     /* the list that this call is a page of */
@@ -39,8 +39,8 @@ struct nb_exchange {
 /* Before the work runs again. */
 void nb_exchange_rewind(struct nb_exchange *exchange);
 
-/* Whether the work has run before, and waited for an answer: also if the page of a list that it
- * waited for was interrupted, since the pages before are not read again. */
+/* Whether an earlier run of the work waited for an answer: also if that was a page of a list and
+ * was interrupted, since earlier pages are not read again. */
 bool nb_exchange_has_calls(const struct nb_exchange *exchange);
 
 /* Whether the work waits for an answer. */

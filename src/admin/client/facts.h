@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a decision on a request of a node is made of, read from the cluster, and what follows from
- * it. The controller and `approve` call the same functions, so that they cannot disagree.
+ * Reads the facts for a decision on a request of a node from the cluster, and decides. The
+ * controller and `approve` call the same functions, so that they cannot disagree.
  *
  * A record or policy that the API server forbids to read, or that is malformed, is not a failure of
  * the call: `ret_flaw` says why it cannot be used, and nothing is approved.
@@ -16,8 +16,8 @@
 #include "admin/policy/verdict.h"
 #include "base/failure.h"
 
-/* Each returns 1: read; 0: there is none, or it has a flaw. A Secret that is not a correct token
- * cannot authenticate, so it is none. */
+/* Each returns 1: read; 0: the object does not exist, or has a flaw. A Secret that is not a correct
+ * token cannot authenticate, so it is treated as if it did not exist. */
 int nb_facts_read_request(struct nb_admin *admin, const char *name,
                           struct nb_node_request *ret_request, struct nb_failure *f);
 int nb_facts_read_token(struct nb_admin *admin, const char *id,
@@ -41,9 +41,9 @@ struct nb_client_look {
 };
 
 /* Reads the facts for a request for a client certificate, apart from the claim of its token.
- * Returns an enum nb_reason, which is not NB_REASON_TOKEN_USED, or is negative with a failure. For
- * an administrator (is_asked) all facts are read; otherwise only until a reason is found. `look` is
- * zero before, and the caller calls nb_client_look_done(). */
+ * Returns an enum nb_reason, never one about the claim, or is negative with a failure. For an
+ * administrator (is_asked) all facts are read; otherwise only until a reason is found. `look` must
+ * be zero, and the caller calls nb_client_look_done(). */
 int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
                    struct nb_client_look *look, struct nb_failure *f);
 void nb_client_look_done(struct nb_client_look *look);
@@ -66,11 +66,11 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f);
 
 /* NB_USAGE if the networks of Services cannot be known: neither the policy nor ServiceCIDR objects
- * name them. Other failures do not mean that. */
+ * name them. With another failure, this is not known. */
 int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f);
 
-/* Adds a condition, such as "Approved", to the request as it was read. 1; 0 if the request has
- * changed since, or is gone. */
+/* Adds a condition, such as "Approved", to the request as it was read. 1; 0 if the request was
+ * changed or deleted since. */
 int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,
                   const char *reason, const char *message, struct nb_failure *f);
 

@@ -31,7 +31,7 @@ static uint64_t next_attempt_ms(const struct nb_watch *watch) {
                                            NB_WATCH_RETRY_CAP_MS, nb_random());
 }
 
-/* A failure is logged when it is another one than before, so that a long outage is one line. */
+/* A failure is logged if it differs from the last one, so that a long outage is one line. */
 static void fail_watch(struct nb_watch *watch, const struct nb_admin *admin, struct nb_failure *f) {
         uint64_t allowed_ms = nb_now_ms() + f->retry_after_ms;
 

@@ -4,7 +4,8 @@
 /*
  * Lists the objects of one kind, and then watches them from the version of the list on. A watch
  * that ends continues from the last version. If the API server no longer has that version (410),
- * all objects are listed again. After a failure the next attempt is later each time.
+ * all objects are listed again. After each failure in a row, the pause before the next attempt is
+ * longer.
  *
  * Several watches and other requests share one struct nb_admin. A list waits for its pages in an
  * exchange (exchange.h), so other work goes on meanwhile. Events wait until they are read, and
@@ -53,7 +54,7 @@ struct nb_watch {
         char version[NB_RESOURCE_VERSION_SIZE];
         uint64_t due_ms; /* of the next attempt */
         uint64_t started_ms;
-        uint64_t warn_ms; /* no warning before */
+        uint64_t warn_ms; /* no warning until then */
         unsigned attempt;
         bool is_listed; /* at least once */
         bool wants_list, is_listing;
@@ -72,7 +73,7 @@ int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms
 bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
                         const struct nb_http_transfer *done);
 
-/* When nb_watch_run() has something to do by itself; NB_TIME_INFINITE while it is connected. */
+/* When nb_watch_run() has something to do without an event; NB_TIME_INFINITE while connected. */
 uint64_t nb_watch_due(const struct nb_watch *watch);
 
 /* Disconnects; the next nb_watch_run() continues. */

@@ -170,7 +170,7 @@ static int verify_unsuspicious(const struct approve *approve, const struct nb_re
                               review->verdict, review->is_forcible ? "; --force approves it" : "");
 }
 
-/* A token for one node is for one use, whoever approves. */
+/* A bound token is for one use, whoever approves. */
 static int claim_token(struct approve *approve, const struct nb_review *review,
                        struct nb_failure *f) {
         const struct nb_node_request *request = &review->request;
@@ -213,19 +213,19 @@ static int write_decision(struct approve *approve, const struct nb_node_request 
         return 0;
 }
 
-/* A decision is final, so that the opposite one is a failure. */
+/* A decision is final, so the opposite one is a failure. */
 static int report_decided(const struct approve *approve, const struct nb_node_request *request,
                           bool is_rehearsal, struct nb_failure *f) {
         const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
 
         if (is_approved == approve->is_denying)
-                return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s was %s before, which is final%s",
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final%s",
                                       request->name, is_approved ? "approved" : "denied or failed",
                                       is_approved ? "; revoke its token, and delete the Node if "
                                                     "it is not the intended machine"
                                                   : "; the machine has to submit a new request");
         if (!is_rehearsal)
-                printf("%s was %s before\n", request->name, is_approved ? "approved" : "denied");
+                printf("%s is already %s\n", request->name, is_approved ? "approved" : "denied");
         return 0;
 }
 
@@ -289,7 +289,7 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
         const struct nb_option rows[] = {
                 NB_ADMIN_PLACE_OPTIONS(place),
                 { "force", NULL,
-                  "approve requests that look forged, too, unless a name belongs to others",
+                  "also approve requests that look forged, unless a name belongs to others",
                   .ret_switch = &approve.is_forced },
                 { "deny", NULL, "deny the requests instead", .ret_switch = &approve.is_denying },
                 { "output", "FORMAT", "text or json", .ret_value = &output },

@@ -34,10 +34,11 @@ static int publish(struct nb_options *options, struct nb_failure *f) {
                 { "server", "URL", "name this server in cluster-info instead of the kubeconfig's",
                   .ret_value = &server_text },
                 { "dry-run", NULL, "only show the changes", .ret_switch = &publication.is_dry_run },
-                { "force", NULL, "replace a cluster-info with another CA or server",
+                { "force", NULL, "replace a cluster-info that names another CA or server",
                   .ret_switch = &publication.is_forced },
                 { "auto-approve", NULL,
-                  "let kube-controller-manager approve any node with a token of kubeadm's group",
+                  "let kube-controller-manager approve every request with a token of kubeadm's "
+                  "group",
                   .ret_switch = &publication.is_auto_approved },
                 { NULL },
         };
@@ -131,7 +132,7 @@ static int verify(struct nb_options *options, struct nb_failure *f) {
 static const struct nb_admin_command commands[] = {
         { "publish",
           "node-bootstrap-admin cluster-info publish [OPTION...]\n\n"
-          "Creates what joining nodes need, and repairs it: cluster-info and the permissions of\n"
+          "Creates or repairs what joining nodes need: cluster-info and the permissions of\n"
           "bootstrap tokens.\n",
           publish },
         { "show",
@@ -140,7 +141,7 @@ static const struct nb_admin_command commands[] = {
           show },
         { "verify",
           "node-bootstrap-admin cluster-info verify [OPTION...]\n\n"
-          "Reports what keeps machines from joining. Changes nothing. Exit status 1: something "
+          "Reports what keeps machines from joining, and changes nothing. Exit status 1: something "
           "does.\n",
           verify },
         { NULL },

@@ -5,8 +5,8 @@
  * What joining nodes need from the cluster: the ConfigMap kube-public/cluster-info, which anybody
  * may read, and the permissions of bootstrap tokens. The objects are those of `kubeadm init phase
  * bootstrap-token` (kubernetes cmd/kubeadm/app/phases/bootstraptoken), with the same names and
- * contents, so that kubeadm and this program change nothing of each other's; and the bindings of
- * the groups of bound and enrolled tokens.
+ * contents, so that kubeadm and this program do not change each other's objects; and the bindings
+ * of the groups of bound and enrolled tokens.
  */
 
 #include <stdbool.h>

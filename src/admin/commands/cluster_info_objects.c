@@ -364,7 +364,7 @@ static int plan_and_apply(struct nb_admin *admin, const struct nb_publication *p
                         continue;
                 r = apply_plan(admin, &plans[i], f);
                 if (r < 0 && n_done > 0)
-                        nb_failure_add(f, "; %u of %u changes were made before", n_done, n);
+                        nb_failure_add(f, "; %u of %u changes were already made", n_done, n);
                 if (r < 0)
                         return r;
                 printf("%s %s\n", plans[i].title,

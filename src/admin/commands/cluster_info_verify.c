@@ -352,7 +352,7 @@ static int check_groups(struct verification *verification, struct nb_failure *f)
                 r = check_group(verification, verification->groups[i], f);
         if (r >= 0 && verification->has_more_groups)
                 report(verification, LEVEL_UNKNOWN, NULL,
-                       "the tokens have more than %d groups; the others were not asked for",
+                       "the tokens have more than %d groups; the others were not checked",
                        GROUPS_MAX);
         return r;
 }

@@ -17,7 +17,7 @@
 struct nb_review {
         struct nb_node_request request;
         struct nb_client_look look;           /* for a serving certificate: the Node only */
-        struct nb_claim other;                /* of its token, if it is not of this request */
+        struct nb_claim other;                /* of the token, if another key has claimed it */
         const char *proof;                    /* "valid", "missing", ...; "-": not enrolled */
         bool is_suspicious;                   /* there is an objection */
         bool is_forcible;                     /* --force overrides it */

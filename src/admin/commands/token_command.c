@@ -97,11 +97,12 @@ static int revoke_of_node(struct revocation *revocation, struct nb_failure *f) {
 
         if (r >= 0 && revocation->n == 0)
                 r = nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
-                                        "there is no token for the node '%s'", revocation->node);
+                                        "there is no bound token for the node '%s'",
+                                        revocation->node);
         return r;
 }
 
-/* A missing one does not keep the others. */
+/* If one is missing, the others are deleted nevertheless. */
 static int revoke_ids(struct revocation *revocation, const char *const *words, size_t n,
                       struct nb_failure *f) {
         char id[NB_TOKEN_ID_LEN + 1];
@@ -153,8 +154,8 @@ int nb_admin_command_token(struct nb_options *options, struct nb_failure *f) {
         static const char revoke_usage[] =
                 "node-bootstrap-admin token revoke [OPTION...] ID...\n"
                 "node-bootstrap-admin token revoke [OPTION...] --node=NAME\n\n"
-                "Deletes bootstrap tokens by ID, or those for a node. A whole token is accepted "
-                "as well.\n";
+                "Deletes bootstrap tokens by ID, or the bound ones of a node. A whole token is "
+                "accepted\nas well.\n";
         static const struct nb_admin_command commands[] = {
                 { "generate",
                   "node-bootstrap-admin token generate\n\n"
@@ -162,8 +163,8 @@ int nb_admin_command_token(struct nb_options *options, struct nb_failure *f) {
                   generate_token },
                 { "create",
                   "node-bootstrap-admin token create [OPTION...] [TOKEN]\n\n"
-                  "Creates a bootstrap token and prints it. With --node, it is for one node and "
-                  "one use,\nand everything that the machine needs is printed.\n",
+                  "Creates a bootstrap token and prints it. With --node or --enrolled, prints "
+                  "everything\nthat the machine needs.\n",
                   nb_token_create },
                 { "list",
                   "node-bootstrap-admin token list [OPTION...]\n\n"

@@ -16,15 +16,15 @@ int nb_token_list(struct nb_options *options, struct nb_failure *f);
 /* Deletes the Secret of a token. 1: deleted; 0: there is none. */
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f);
 
-/* Waits until cluster-info is signed with the token, since no machine can join before that. Warns
- * with the likely reason if it is not; the token is usable once it is. */
+/* Waits until cluster-info is signed with the token, since no machine can join earlier. Warns with
+ * the likely reason if the signature does not appear; the token is usable once it does. */
 void nb_token_await_signature(struct nb_admin *admin, const char *id);
 
 /* "ID.SECRET". Wipe it after use. */
 #define NB_TOKEN_TEXT_SIZE (NB_TOKEN_LEN + 1)
 void nb_token_format(const struct nb_bootstrap_token *token, char ret[static NB_TOKEN_TEXT_SIZE]);
 
-/* What a token is to be, as on the command line; NULL for what is not there. */
+/* What the command line says about a token; NULL for options that are missing. */
 struct nb_token_options {
         const char *text; /* the token itself */
         const char *node, *ttl, *usages, *groups, *description;

@@ -88,7 +88,7 @@ static int prepare_handout(struct creation *creation, struct nb_failure *f) {
         if (r < 0) {
                 nb_failure_clear(f);
                 cluster = &creation->admin.cluster;
-                /* The wait for the signature says it, too. */
+                /* With a restricted token, the wait for the signature warns of this. */
                 if (!creation->is_restricted)
                         nb_log(LOG_WARNING, NB_NONE,
                                "cluster-info is not published, so machines cannot join yet; run "
@@ -167,7 +167,7 @@ static int give_up(struct creation *creation, int errnum, struct nb_failure *f) 
         (void)nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, errnum,
                              "cannot write to standard output: %m");
         nb_failure_add(f,
-                       r >= 0 ? "; the token %s was deleted again"
+                       r >= 0 ? "; the token %s was deleted"
                               : "; the token %s is in the cluster, and could not be deleted",
                        creation->token.id);
         return -EIO;
@@ -209,15 +209,16 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(creation_done) struct creation creation = { 0 };
         struct nb_token_options *wanted = &creation.options;
         const struct nb_option rows[] = {
-                { "node", "NAME", "a bound token: for this node and one use; expires in 1h",
+                { "node", "NAME", "a bound token: for this node and one use",
                   .ret_value = &wanted->node },
                 { "enrolled", NULL, "an enrolled token: for every enrolled node, with its proof",
                   .ret_switch = &wanted->is_enrolled },
-                { "force", NULL, "with --node or --enrolled, even if somebody else approves",
+                { "force", NULL, "a bound or enrolled token even if others approve its requests",
                   .ret_switch = &creation.is_forced },
                 { "print", "FORM", "what to print for the machine: " NB_HANDOUT_NAMES,
                   .ret_value = &creation.print },
-                { "ttl", "DURATION", "expire after this time, such as 90m; 0: never; default: 24h",
+                { "ttl", "DURATION",
+                  "expire after this time, such as 90m; 0: never; default: 24h, bound: 1h",
                   .ret_value = &wanted->ttl },
                 { "usages", "LIST", "signing, authentication, or both (default)",
                   .ret_value = &wanted->usages },

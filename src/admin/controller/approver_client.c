@@ -39,7 +39,7 @@ static bool is_token_gone(const struct nb_controller *controller,
 
 /* --- Verdicts --- */
 
-/* The request is judged again then, or before if its token or Node changes. */
+/* The request is judged again after this time, or earlier if its token or Node changes. */
 static int judge_again(struct nb_controller *controller, struct nb_request_record *record,
                        uint64_t after_ms) {
         record->is_waiting = true;
@@ -53,7 +53,7 @@ static int wait_for_change(struct nb_controller *controller, struct nb_request_r
                            nb_backoff_ms(record->n_waits++, first_ms, WAIT_CAP_MS, nb_random()));
 }
 
-/* 1: told, for the first time or again. */
+/* 1: reported, for the first time or again. */
 static int tell_reason(struct nb_controller *controller, struct nb_request_record *record,
                        enum nb_reason reason, enum nb_code code, const char *text) {
         return nb_event_tell(controller, record,
@@ -69,7 +69,7 @@ static int tell_dry_run(struct nb_controller *controller, struct nb_request_reco
         char message[NB_REASON_TEXT_SIZE + 64];
         int r;
 
-        snprintf(message, sizeof(message), "Dry run: it would be %s. %s", decision, text);
+        snprintf(message, sizeof(message), "Dry run: the request would be %s. %s", decision, text);
         r = tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, message);
         if (r < 0)
                 return r;
@@ -163,7 +163,7 @@ static int claim_token(struct nb_controller *controller, struct nb_request_recor
         return r;
 }
 
-/* Whether this token is another one than that which the request was made with. */
+/* Whether the request was made with another token than this one. */
 static bool is_other_token(const struct nb_request_record *record,
                            const struct nb_bootstrap_token *token) {
         if (record->is_claimed)
@@ -181,7 +181,7 @@ static int decide_request(struct nb_controller *controller, struct nb_request_re
         enum nb_reason reason;
         int r;
 
-        /* The watch reports what else has happened to it. */
+        /* The watch reports what else happens to the request. */
         r = nb_controller_read_request(controller, record, &request, f);
         if (r <= 0 || request.state != NB_CSR_STATE_PENDING)
                 return r < 0 ? r : 0;
@@ -285,8 +285,8 @@ static bool is_request_of(const struct nb_request_record *record,
                strcmp(request->node, record->node) == 0;
 }
 
-/* A CSR that was deleted, or that a claim of an earlier run names: is it really gone? 1: its token
- * is kept, since it got no certificate, or was not made with the token. */
+/* Whether a CSR that was deleted, or that a claim of an earlier run names, is really gone. 1: the
+ * token is kept, since the CSR got no certificate, or was not made with this token. */
 static int check_gone(struct nb_controller *controller, struct nb_request_record *record,
                       struct nb_failure *f) {
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
@@ -364,7 +364,7 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
         struct nb_controller *controller = record->controller;
         int r;
 
-        /* Not while an answer is awaited: the token may be gone since it was revoked. */
+        /* Not while an answer is awaited: this work may just have revoked the token. */
         if (!nb_exchange_has_calls(controller->admin.exchange) &&
             is_token_gone(controller, record)) {
                 if (record->state != NB_CSR_STATE_PENDING) {

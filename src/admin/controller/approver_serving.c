@@ -67,7 +67,7 @@ static int wait_for_snapshot(struct serving *serving, struct nb_request_record *
 
 /* --- The decision --- */
 
-/* Says in an Event what is decided, and decides nothing. */
+/* Reports the verdict in an Event, and leaves the request as it is. */
 static int tell(struct nb_controller *controller, struct nb_request_record *record,
                 enum nb_serving_verdict verdict, const char *what, const char *reason) {
         char message[NB_SERVING_REASON_SIZE + 64];
@@ -87,7 +87,7 @@ static int tell(struct nb_controller *controller, struct nb_request_record *reco
         return r;
 }
 
-/* The snapshot may change until the answer is there, but what was decided does not. */
+/* The snapshot may change until the answer arrives, but the decision does not. */
 static int approve(struct nb_controller *controller, struct nb_request_record *record,
                    const struct nb_node_request *request, struct nb_failure *f) {
         int r = nb_csr_decide(&controller->admin, request, "Approved",
@@ -110,7 +110,8 @@ static int act(struct nb_controller *controller, struct nb_request_record *recor
         int r = 0;
 
         if (verdict == NB_SERVING_APPROVED && controller->settings.is_dry_run)
-                r = tell(controller, record, verdict, "dry run: it would be approved", ALLOWED);
+                r = tell(controller, record, verdict, "dry run: the request would be approved",
+                         ALLOWED);
         else if (verdict == NB_SERVING_APPROVED)
                 return approve(controller, record, request, f);
         else if (verdict < NB_SERVING_NO_NODE || record->n_waits >= WAITS_UNREPORTED)

@@ -13,7 +13,7 @@
 #include "system/log.h"
 
 /* Deletes the Secrets of expired tokens, as tokencleaner of kube-controller-manager does, but not
- * while a request that was made with the token is pending: it was made in time. */
+ * while the controller decides on a request of the token: the request was made in time. */
 
 #define SWEEP_MS 1000 /* only the records are looked at */
 
@@ -27,8 +27,8 @@ struct cleaner {
 struct expiring_token {
         struct nb_record record; /* key: the name of the Secret */
         time_t expires;
-        uint64_t due_ms;  /* not before, since it could not be deleted */
-        unsigned attempt; /* that failed */
+        uint64_t due_ms;  /* of the next attempt, after a failure */
+        unsigned attempt; /* failed attempts in a row */
         char name[];
 };
 
@@ -101,7 +101,8 @@ static const char *find_expired(const struct nb_controller *controller) {
         return NULL;
 }
 
-/* Another Secret is next: a webhook may keep this one for ever. The first failure is reported. */
+/* Another Secret is next: a webhook may prevent this deletion for ever. Only the first failure is
+ * reported. */
 static int try_later(struct cleaner *cleaner, int r, struct nb_failure *f) {
         struct nb_record *record = nb_records_find(&cleaner->tokens, cleaner->name);
         struct expiring_token *token = (struct expiring_token *)record;

@@ -95,10 +95,10 @@ struct nb_part {
         /* The request was deleted. Returns whether to keep the record. */
         bool (*on_request_deleted)(struct nb_controller *controller,
                                    struct nb_request_record *record);
-        /* For every Secret of a token, also if nb_bootstrap_token_read() refuses it:
-         * signer and cleaner treat them as Kubernetes' own controllers do. They keep records of
-         * their own, and on_secrets_listed() is called before the first Secret of a list (false)
-         * and after the last one (true). */
+        /* For every Secret of a token, also if nb_bootstrap_token_read() refuses it: signer and
+         * cleaner treat such Secrets as Kubernetes' own controllers do, and keep records of their
+         * own. on_secrets_listed() is called before the first Secret of a list (false) and after
+         * the last one (true). */
         void (*on_secret)(struct nb_controller *controller, struct nb_json *object,
                           enum nb_change change);
         void (*on_secrets_listed)(struct nb_controller *controller, bool is_complete);
@@ -110,13 +110,13 @@ struct nb_part {
         void (*end)(struct nb_controller *controller);
 };
 
-/* What the command line says. Texts are borrowed from argv; NULL: not given. */
+/* What the command line says. Texts are borrowed from argv; NULL: not set. */
 struct nb_controller_settings {
         const char *parts;
         const char *listen;
         const char *grace;
         bool is_denying;
-        bool is_dry_run; /* only Events and logs say what would be decided */
+        bool is_dry_run; /* only Events, logs and metrics say what would be decided */
 };
 
 /* The Lease that makes one of several controllers the leader (lease.h). */
@@ -188,19 +188,19 @@ struct nb_controller {
         struct nb_monitor *monitor; /* NULL without --listen */
         bool is_changed;            /* since the last report */
         uint64_t report_ms;         /* of the next report */
-        char last[160];             /* what it did last, for people */
+        char last[160];             /* what the controller did last, for people */
         bool has_cluster_info, is_ready;
         void *signer, *cleaner, *approver_serving; /* private to these parts */
 };
 
-/* Queues work. If it runs, on_change() of the work is called after the run instead. Without memory
- * the work is lost until the next change of its object, and that is logged. */
+/* Queues work. If the work is running, its on_change() is called after the run instead. Without
+ * memory the work is lost until the next change of its object, and the loss is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
 
 /* Runs work that is due, or whose answer is there. -ECANCELED if a stop was requested. */
 int nb_controller_run_work(struct nb_controller *controller);
 
-/* Takes work out of queue, flow and slot. */
+/* Removes work from its queue, flow and slot. */
 void nb_controller_drop_work(struct nb_controller *controller, struct nb_work *work);
 
 /* When nb_controller_run_work() has something to do. */
@@ -232,7 +232,7 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
 /* Removes and frees a record, with its work. */
 void nb_controller_drop_request(struct nb_controller *controller, struct nb_request_record *record);
 
-/* Judges the requests again that wait, of a token or a node; NULL: of any. */
+/* Judges the waiting requests of a token or a node again; NULL: of any. */
 void nb_controller_wake_requests(struct nb_controller *controller, const char *token_id,
                                  const char *node);
 

@@ -89,7 +89,7 @@ static int begin_leading(struct nb_controller *controller, struct nb_failure *f)
         return 1;
 }
 
-/* Failures are logged when they are other ones than before. */
+/* A failure is logged if it differs from the last one. */
 static int run_lease(struct nb_controller *controller) {
         struct nb_failure f = { 0 };
         uint64_t now = nb_now_ms();
@@ -119,7 +119,7 @@ static int run_lease(struct nb_controller *controller) {
 
 /* --- The loop --- */
 
-/* What a request is judged and ordered by is listed before the requests. */
+/* Objects that decide on a request, or on its turn, are listed before the requests. */
 static size_t count_begun_watches(const struct nb_controller *controller) {
         size_t n = 0;
 
@@ -371,19 +371,20 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                           "default: all but approve-serving" },
                 { .name = "deny",
                   .ret_switch = &settings->is_denying,
-                  .help = "deny requests that can never be approved; default: leave them pending" },
+                  .help = "deny requests for client certificates that can never be approved as "
+                          "they are; default: leave them pending" },
                 { .name = "dry-run",
                   .ret_switch = &settings->is_dry_run,
                   .help = "change nothing; Events, log and metrics say what would be decided" },
                 { .name = "grace",
                   .value = "DURATION",
                   .ret_value = &settings->grace,
-                  .help = "revoke the token this long after the certificate was issued, if the "
+                  .help = "revoke a bound token this long after the certificate was issued, if the "
                           "Node does not appear; default: 10min" },
                 { .name = "listen",
                   .value = "[ADDRESS]:PORT",
                   .ret_value = &settings->listen,
-                  .help = "serve /healthz, /readyz and /metrics with HTTP; without an address on "
+                  .help = "serve /healthz, /readyz and /metrics with HTTP; without an address, on "
                           "127.0.0.1" },
                 { 0 },
         };

@@ -105,9 +105,9 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         return is_changed;
 }
 
-/* Neither node nor token of a request ever changes, but a record that a claim of an earlier run led
- * to has those of the claimed token, and anyone who may create Leases can name any request in a
- * claim. */
+/* Neither node nor token of a request ever changes. But a record that was made from a claim of an
+ * earlier run has those of the claimed token, and anyone who may create Leases can name any request
+ * in a claim. */
 static bool is_record_of(const struct nb_request_record *record,
                          const struct nb_node_request *request) {
         return strcmp(record->uid, request->uid) == 0 && strcmp(record->node, request->node) == 0 &&
@@ -167,7 +167,7 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
 }
 
 /* The work of a request must find the same facts in each of its runs, so what was written meanwhile
- * is kept until it has ended. Whether it was. */
+ * is kept until the work has ended. Returns whether it was kept. */
 static bool keep_for_later(struct nb_request_record *record, const struct nb_node_request *request,
                            enum nb_change change) {
         if (!record->work.slot || (change != NB_CHANGE_DELETED && !is_record_of(record, request)))
@@ -259,8 +259,8 @@ int nb_controller_read_request(struct nb_controller *controller,
 
 /* --- What a request waits for --- */
 
-/* Judges the requests again that wait, of a token or a node; NULL: of any. The work of a request
- * may have read the object before it changed. */
+/* Judges the waiting requests of a token or a node again; NULL: of any. Also judges requests whose
+ * work runs, since it may have read the object before the change. */
 static void wake_kind(struct nb_controller *controller, const struct nb_records *requests,
                       const char *token_id, const char *node) {
         for (size_t i = 0; i < requests->n; i++) {

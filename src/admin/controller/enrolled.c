@@ -91,8 +91,6 @@ void nb_enrolled_on_policy_list(void *userdata, bool is_complete) {
                 controller->is_proof_required = false;
 }
 
-/* Whether a request needs a proof and has none. It comes last, so that invented names, which cost
- * a thief of a token nothing, do not delay a machine. */
 bool nb_enrolled_lacks_proof(const struct nb_controller *controller,
                              const struct nb_node_request *request) {
         const struct enrolled_node *node = (struct enrolled_node *)nb_records_find(

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Which requests come last, since they need a proof and have none: invented names, which cost the
- * thief of a token nothing, must not delay a machine. */
+/* Which requests are decided last, since they need a proof and have none: a thief of a token can
+ * invent names at no cost, and these must not delay a machine. */
 
 #include <stdbool.h>
 
 #include "admin/client/watch.h"
 #include "admin/controller/controller.h"
 
-/* As far as it is known from the records and the policy that were seen last. */
+/* By the records and the policy that were seen last; a decision reads them again. */
 bool nb_enrolled_lacks_proof(const struct nb_controller *controller,
                              const struct nb_node_request *request);
 

@@ -178,9 +178,7 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
         struct nb_lease *lease = &controller->lease;
         int r;
 
-        /* A webhook may delay a renewal for longer than the Lease is held. Then the leader goes on:
-         * nobody else is faster, and two leaders do the same as one. */
-        /* It changes nothing, so it needs no Lease. */
+        /* A dry run changes nothing, so it needs no Lease. */
         if (controller->settings.is_dry_run)
                 lease->is_held = true;
         if (now_ms < nb_lease_due(controller))
@@ -189,6 +187,8 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
         nb_exchange_rewind(&lease->exchange);
         r = run_lease(controller, now_ms, f);
         controller->admin.exchange = NULL;
+        /* A webhook may delay a renewal for longer than the Lease is held. Then the leader goes on:
+         * nobody else is faster, and two leaders do the same as one. */
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return 0;
         nb_exchange_done(&lease->exchange);

@@ -3,7 +3,7 @@
 
 /* Leader election with the Lease node-bootstrap-controller in kube-system, as client-go does it: a
  * Lease that its holder has not renewed for its duration, by the observer's own clock, may be
- * taken. Only work depends on it, not correctness: two leaders do the same as one. */
+ * taken. Correctness does not depend on the Lease: two leaders do the same as one. */
 
 #include "admin/client/automatic_approval.h"
 #include "admin/controller/controller.h"
@@ -21,5 +21,5 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
 /* When nb_lease_run() has something to do. */
 uint64_t nb_lease_due(const struct nb_controller *controller);
 
-/* Lets another controller take it at once. */
+/* Lets another controller take the Lease at once. */
 int nb_lease_release(struct nb_controller *controller, struct nb_failure *f);

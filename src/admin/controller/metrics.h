@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the controller tells about itself: STATUS= of its unit, and the metrics that --listen serves
- * (monitor.h), by the conventions of Prometheus. Counters begin with 0 when the program starts. */
+/* What the controller reports about itself: STATUS= of its unit, and the metrics that --listen
+ * serves (monitor.h), by the conventions of Prometheus. Counters begin with 0 when the program
+ * starts. */
 
 #include <stdint.h>
 
@@ -24,6 +25,6 @@ void nb_metrics_decide(struct nb_controller *controller, struct nb_request_recor
 /* Appends the text that is served; errors as of the buffer. */
 void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer *text);
 
-/* Reports if something has changed and a report is due; what --listen serves, also without a
- * change, since that shows that the loop runs. */
+/* Reports if something has changed and a report is due. What --listen serves is renewed even
+ * without a change, which shows that the loop runs. */
 void nb_metrics_report(struct nb_controller *controller, uint64_t now_ms);

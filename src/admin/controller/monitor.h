@@ -28,7 +28,7 @@ struct nb_monitor;
 int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, struct nb_failure *f);
 
 /* Takes the metrics, and gives the old ones back. `unready` are the objects that are not watched,
- * for /readyz; NULL if it succeeds. Also ends connections that are too old. */
+ * for /readyz; NULL if all are. Also ends connections that are too old. */
 void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics, const char *unready);
 
 /* What is served at a path other than /metrics, `silent_ms` after the last publication. Returns the

@@ -27,14 +27,15 @@ struct nb_heap;
 struct nb_work {
         /* 0: done; the record may have been freed, or have queued its work again. -EINPROGRESS
          * without a failure: it waits for an answer (client/exchange.h). Otherwise negative, with
-         * or without a failure in `f`: try again later. The record must exist if it is negative. */
+         * or without a failure in `f`: try again later. After a negative result the record must
+         * still exist. */
         int (*run)(void *userdata, struct nb_work *work, struct nb_failure *f);
-        /* After a run, if the object has changed meanwhile; NULL for nothing. */
+        /* Called after a run during which the object has changed. May be NULL. */
         void (*on_change)(void *userdata);
         void *userdata;
         uint64_t due_ms;           /* as nb_now_ms() */
-        uint64_t key, order;       /* its place in the heap */
-        struct nb_heap *heap;      /* that contains it; NULL: not queued */
+        uint64_t key, order;       /* the order in the heap */
+        struct nb_heap *heap;      /* that contains this work; NULL: not queued */
         size_t place;              /* in that heap, from 1 */
         struct nb_flow *flow;      /* NULL: none */
         struct nb_call_slot *slot; /* while it runs or waits for an answer */
@@ -65,7 +66,8 @@ void nb_work_done(struct nb_queue *queue, struct nb_work *work);
  * 0, -ENOMEM: it is not queued. */
 int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms);
 
-/* Queues work for the next attempt, later after each one (nb_backoff_ms()). 0, -ENOMEM. */
+/* Queues work for another attempt, after a pause that grows each time (nb_backoff_ms()). 0,
+ * -ENOMEM. */
 int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t now_ms);
 
 /* Does nothing if the work is not queued. */
@@ -74,13 +76,13 @@ void nb_queue_remove(struct nb_work *work);
 /* Removes and returns the work whose turn it is; NULL if none is due. */
 struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms);
 
-/* The same, but it stays queued. */
+/* The same, but the work stays queued. */
 struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms);
 
 /* When the first work is due; NB_TIME_INFINITE if there is none. */
 uint64_t nb_queue_due(const struct nb_queue *queue);
 
-/* The same for work that was not due yet, or was not looked for since. */
+/* The same, but without the work that has its turn already. */
 uint64_t nb_queue_next_due(const struct nb_queue *queue);
 
 /* How much work is queued. */

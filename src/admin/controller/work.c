@@ -12,7 +12,7 @@
 #include "system/log.h"
 
 #define RESUME_MS 1000
-#define WORKING_MS 20 /* before the next events */
+#define WORKING_MS 20 /* then events are read */
 #define SLOTS_RESERVED 4
 
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
@@ -35,13 +35,13 @@ void nb_controller_drop_work(struct nb_controller *controller, struct nb_work *w
                 nb_exchange_done(&slot->exchange);
 }
 
-/* While the API server does not answer, other work would fail as well. */
+/* Whether other work would fail as well. */
 static bool is_outage(const struct nb_failure *f) {
         return f->code == NB_ADMIN_UNREACHABLE || f->code == NB_ADMIN_UNTRUSTED ||
                f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
 }
 
-/* The first failure of work is logged, its repetitions are not. */
+/* The first failure of work is logged, but not its repetitions. */
 static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
                               const struct nb_failure *f) {
         uint64_t now = nb_now_ms();
@@ -84,8 +84,8 @@ static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot)
         return r;
 }
 
-/* The last slots are for work of a flow that has none, which comes first in the queue: otherwise
- * one party could fill all of them with calls that take long. */
+/* The last slots are reserved for flows that have no slot, whose work comes first in the queue:
+ * otherwise one party could fill all slots with calls that take long. */
 static struct nb_call_slot *find_free_slot(struct nb_controller *controller,
                                            const struct nb_work *work) {
         struct nb_call_slot *found = NULL;

@@ -6,7 +6,7 @@
  * cluster-bootstrap/token/api/types.go, cmd/kubeadm/app/apis/bootstraptoken). Secrets that kubeadm
  * writes are read, and kubeadm reads those that are written here.
  *
- * A token for one node has the node's name in an annotation. kube-controller-manager and kubeadm
+ * A bound token has the node's name in an annotation. kube-controller-manager and kubeadm
  * ignore annotations; the controller approves a request with this token only for this node.
  */
 
@@ -54,8 +54,8 @@ bool nb_bootstrap_token_is_expired(const struct nb_bootstrap_token *token, time_
  * invalid group makes Kubernetes reject the token. */
 bool nb_bootstrap_group_is_valid(const char *group, size_t len);
 
-/* Reads a Secret. It is not usable if its name, type, token-id and token-secret do not fit
- * together: json->r is set then, with NB_ANSWER_MALFORMED. The message never quotes the secret. */
+/* Reads a Secret. json->r is set with NB_ANSWER_MALFORMED if its name, type, token-id and
+ * token-secret do not fit together. The message never quotes the secret. */
 void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *ret_token);
 
 /* Appends the Secret as JSON. Wipe the buffer after use: it has the token's secret. 0, -ENOMEM. */

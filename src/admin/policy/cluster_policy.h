@@ -5,7 +5,7 @@
  * The policy of a cluster: the ConfigMap node-bootstrap-policy in kube-system, which the controller
  * and `approve` read for each decision. Its data, all optional:
  *
- *      requireProof     "true": nobody joins without a proof by an enrolled key
+ *      requireProof     "true": each request to join needs a proof by an enrolled key
  *      servingPrefixes  "10.0.0.0/8,fd00::/8": the addresses that serving certificates may have
  *      servingSuffixes  ".nodes.example.org": what may follow the node's name in a DNS name
  *      serviceNetworks  "10.96.0.0/12": addresses of Services

@@ -3,10 +3,10 @@
 
 /*
  * Which addresses and DNS names belong to whom, for the decision on serving certificates: a
- * snapshot of the cluster, which all requests that wait share, since listing all Nodes for each
- * request would cost more than the request.
+ * snapshot of the cluster that all waiting requests share, since listing all Nodes for each request
+ * would cost more than the request.
  *
- * What the cluster or an administrator says is never allowed to another node. What a Node or a
+ * What belongs to the cluster, or is enrolled, is never allowed to another node. What a Node or a
  * Service only claims (its author may be the attacker) yields to what is enrolled for a node, so
  * that a claim cannot keep a node from its own address.
  */
@@ -25,7 +25,7 @@
 
 enum nb_owner_kind {
         NB_OWNER_CLUSTER,  /* the API server, or a network of Services */
-        NB_OWNER_SERVICE,  /* the cluster addresses of one, which the API server assigns */
+        NB_OWNER_SERVICE,  /* cluster addresses of a Service, which the API server assigns */
         NB_OWNER_ENROLLED, /* a node */
         _NB_OWNER_CLAIMS,  /* what follows is only claimed */
         NB_OWNER_CLAIMING_SERVICE,
@@ -64,8 +64,9 @@ int nb_hosts_add_service_network(void *userdata, struct nb_json *json); /* a Ser
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json);       /* of the API server */
 int nb_hosts_add_record(void *userdata, struct nb_json *json);
 
-/* Finds who but `node` owns the host, or whose network contains it; NULL: nobody. Claims do not
- * count if the host is enrolled for `node`. Sorts the snapshot when it is first used. */
+/* Finds an owner of the host, or of a network that contains it, other than `node`; NULL: none.
+ * Claims are ignored with `is_enrolled`: the host is enrolled for `node`. The first call sorts the
+ * snapshot. */
 const struct nb_owned *nb_hosts_find(struct nb_hosts *hosts, const char *host, const char *node,
                                      bool is_enrolled);
 

@@ -25,7 +25,8 @@
 #define NB_NODE_RECORD_KEY_MAX 4096
 #define NB_NODE_RECORD_NAMES_MAX 32
 
-/* A value of `removed` that nothing reads: the removal is not complete, and the record refuses. */
+/* A value of `removed` that cannot be read: the removal is incomplete, and the record allows
+ * nothing. */
 #define NB_NODE_RECORD_REMOVING ((time_t)-1)
 
 struct nb_node_record {
@@ -53,11 +54,11 @@ int nb_node_record_add_names(struct nb_node_record *record, const char *list, bo
 void nb_node_record_format_names(const struct nb_node_record *record, bool is_address,
                                  struct nb_buffer *ret);
 
-/* Reads a Secret. json->r is set with NB_ANSWER_MALFORMED if any part of it is not exactly as
- * nb_node_record_format() writes it: a limit that cannot be read must not be ignored. */
+/* Reads a Secret. json->r is set with NB_ANSWER_MALFORMED if any part of the Secret is not exactly
+ * as nb_node_record_format() writes it: a limit that cannot be read must not be ignored. */
 void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record);
 
-/* Adds the names that can be read of a record with a mistake in it. */
+/* Adds the names of a malformed record, as far as they can be read. */
 void nb_node_record_read_names(struct nb_json *json, struct nb_node_record *record);
 
 /* Appends the Secret as JSON, to be created, or to replace the one with `uid`. 0, -E2BIG, -ENOMEM.

@@ -198,7 +198,7 @@ static void check_facts(struct nb_node_request *request) {
         if (request->kind != NB_NODE_REQUEST_SERVING)
                 return;
         if (strcmp(request->username, request->facts.common_name) != 0)
-                set_flaw(request, "the requestor %s is not the node that it names",
+                set_flaw(request, "the requestor %s is not the node that the request names",
                          nb_text_quote(request->username, strlen(request->username), quoted));
         if (!request->is_group_exact)
                 set_flaw(request, "the requestor is not in the group '" ORGANIZATION "'");

@@ -3,7 +3,7 @@
 
 /*
  * Whether a node gets the serving certificate that it requests. A certificate for a name of another
- * machine would let the node impersonate it, and a Node's addresses come from the node itself, so
+ * machine would let the node impersonate that one, and a Node's addresses come from the node, so
  * every alternative name must meet all of these conditions:
  *
  *  - it belongs to nobody else (hosts.h), and is not a name of the cluster or the local host,
@@ -44,10 +44,10 @@ struct nb_serving_case {
         const struct nb_node_request *request;
         struct nb_hosts *hosts;              /* sorted by the decision */
         const struct nb_policy *policy;      /* NULL: there is none */
-        const char *policy_flaw;             /* why it cannot be used; NULL if it can */
+        const char *policy_flaw;             /* why the policy cannot be used; NULL if it can */
         const struct nb_node_record *record; /* NULL: the node is not enrolled */
-        const char *record_flaw;
-        const struct nb_node_facts *node; /* NULL: there is no such Node */
+        const char *record_flaw;             /* the same for the record */
+        const struct nb_node_facts *node;    /* NULL: there is no such Node */
 };
 
 /* In the order in which they are checked. */
@@ -55,8 +55,8 @@ enum nb_serving_verdict {
         NB_SERVING_APPROVED,
         NB_SERVING_MALFORMED,        /* final: the request itself is wrong */
         NB_SERVING_NOT_ITS_OWN,      /* a name of somebody else */
-        NB_SERVING_NETWORKS_UNKNOWN, /* of Services */
-        NB_SERVING_NO_POLICY,        /* there is none, or it cannot be used */
+        NB_SERVING_NETWORKS_UNKNOWN, /* the networks of Services */
+        NB_SERVING_NO_POLICY,        /* no policy, or one that cannot be used */
         NB_SERVING_RECORD_UNUSABLE,
         NB_SERVING_NOT_ALLOWED,
         NB_SERVING_NO_NODE,
@@ -69,8 +69,8 @@ enum nb_serving_verdict {
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]);
 
-/* Whether an administrator may approve it nevertheless: the reason is a fact about this node alone.
- */
+/* Whether an administrator may approve the request nevertheless: the reason is about this node
+ * alone. */
 bool nb_serving_is_forcible(enum nb_serving_verdict verdict);
 
 /* The reason in the Event and the condition of the CSR, such as "ServingNotAllowed". */

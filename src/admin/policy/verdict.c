@@ -75,7 +75,7 @@ static bool is_token_for_another_node(const struct nb_client_case *facts) {
         return facts->token->node[0] && strcmp(facts->token->node, facts->request->node) != 0;
 }
 
-/* Nothing is approved: the policy or the record may require a proof. */
+/* Nothing is approved, since the policy or the record may require a proof. */
 static bool is_policy_unusable(const struct nb_client_case *facts) {
         return facts->policy_flaw;
 }
@@ -138,8 +138,7 @@ static const struct row {
         [NB_REASON_NOT_OURS] = { is_not_ours,
                                  NB_VERDICT_IGNORE,
                                  "UnboundToken",
-                                 { "The bootstrap token ", token,
-                                   " is neither for one node nor for enrolled nodes" } },
+                                 { "The bootstrap token ", token, " is unbound" } },
         [NB_REASON_TOKEN_MISSING] = { is_token_missing,
                                       NB_VERDICT_WAIT,
                                       "TokenMissing",
@@ -218,8 +217,8 @@ static const struct row {
                                    NB_VERDICT_REFUSE,
                                    "TokenUsed",
                                    { "The bootstrap token ", token,
-                                     " was used by another request before (", claimed_by,
-                                     "); it is for one use" } },
+                                     " is for one use, and another request has used it (",
+                                     claimed_by, ")" } },
         [NB_REASON_TOKEN_CLAIM_FOREIGN] = { is_claim_foreign,
                                             NB_VERDICT_WAIT,
                                             "TokenClaimForeign",

@@ -21,13 +21,13 @@
 
 enum nb_verdict {
         NB_VERDICT_APPROVE,
-        NB_VERDICT_IGNORE, /* somebody else decides it */
+        NB_VERDICT_IGNORE, /* somebody else decides on the request */
         NB_VERDICT_WAIT,   /* left pending; the reason may go away */
-        NB_VERDICT_REFUSE, /* left pending, or denied with --deny: only a change by an administrator
-                              can make the reason go away */
+        NB_VERDICT_REFUSE, /* left pending, or denied with --deny: the request does not fit its
+                              token or node, which only an administrator can change */
 };
 
-/* Why a request is not approved. They are checked in this order. */
+/* Why a request is not approved, in the order in which the reasons are checked. */
 enum nb_reason {
         NB_REASON_NONE,
         NB_REASON_NOT_A_TOKEN, /* the requestor is not a bootstrap token */
@@ -61,7 +61,7 @@ struct nb_client_case {
         const struct nb_node_request *request;
         const struct nb_bootstrap_token *token; /* NULL: there is no usable Secret of this token */
         const struct nb_node_record *record;    /* NULL: there is none */
-        const char *record_flaw;                /* why it cannot be used; NULL if it can */
+        const char *record_flaw;                /* why the record cannot be used; NULL if it can */
         enum nb_attestation_verdict proof;      /* of the request, by the key in the record */
         bool is_proof_required;                 /* by the policy, of every request */
         const char *policy_flaw;                /* why the policy cannot be used; NULL if it can */
@@ -71,8 +71,8 @@ struct nb_client_case {
         bool is_asked; /* by an administrator, who also decides on requests of unbound tokens */
 };
 
-/* The first reason before `end` that applies, or NB_REASON_NONE; with _NB_REASON_N, this means:
- * approve. Facts for the reasons from `end` on need not be read yet. */
+/* The first reason before `end` that applies, or NB_REASON_NONE, which means "approve" if `end` is
+ * _NB_REASON_N. Facts for the reasons from `end` on need not be read yet. */
 enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end);
 
 enum nb_verdict nb_reason_verdict(enum nb_reason reason);

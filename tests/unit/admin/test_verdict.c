@@ -135,7 +135,7 @@ static const struct row {
         { "a Node of this name is Ready", NB_REASON_NODE_READY, NB_VERDICT_WAIT, "Node n1 exists",
           .is_node_ready = true },
         { "the token was used by another request", NB_REASON_TOKEN_USED, NB_VERDICT_REFUSE,
-          "was used by another request before (csr-1)", .claim = NB_CLAIM_OTHER,
+          "is for one use, and another request has used it (csr-1)", .claim = NB_CLAIM_OTHER,
           .claimed_by = "csr-1" },
         { "a token whose claim is foreign", NB_REASON_TOKEN_CLAIM_FOREIGN, NB_VERDICT_WAIT,
           "node-bootstrap-token-abcdef", .claim = NB_CLAIM_FOREIGN },
