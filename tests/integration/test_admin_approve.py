@@ -30,9 +30,7 @@ def put_token(api, node="worker-1", description="rack 4"):
 
 
 def put_csr(api, name="csr-1", node="worker-1", username=f"system:bootstrap:{TOKEN}", request=None, groups=()):
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "system:nodes"),
-                         x509.NameAttribute(x509.NameOID.COMMON_NAME, f"system:node:{node}")])
-    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(pki.new_key(), hashes.SHA256())
+    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", ["system:nodes"])).sign(pki.new_key(), hashes.SHA256())
     request = request or made.public_bytes(serialization.Encoding.PEM)
     return api.objects.put(f"{CSRS}/{name}", spec={
         "request": base64.b64encode(request).decode(), "signerName": SIGNER, "username": username,

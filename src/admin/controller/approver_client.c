@@ -359,7 +359,7 @@ static int finish_request(struct nb_controller *controller, struct nb_request_re
 
 /* --- Work --- */
 
-static int run_request(void *userdata, struct nb_work *work, struct nb_failure *f) {
+static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
         struct nb_request_record *record = userdata;
         struct nb_controller *controller = record->controller;
         int r;

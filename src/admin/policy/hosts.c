@@ -72,7 +72,7 @@ static void drop_zeros(const char *text, char ret[static NB_HOST_SIZE]) {
 
 int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *host,
                  const char *owner) {
-        char folded[NB_HOST_SIZE], decimal[NB_HOST_SIZE];
+        char folded[NB_HOST_SIZE], decimal[NB_HOST_SIZE] = "";
 
         if (!host || strlen(host) >= sizeof(decimal))
                 return 0;
@@ -84,7 +84,7 @@ int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *ho
 
 static int add_network(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *text,
                        const char *owner) {
-        char decimal[NB_HOST_SIZE];
+        char decimal[NB_HOST_SIZE] = "";
         struct nb_prefix network;
 
         if (!text || strlen(text) >= sizeof(decimal))
