@@ -152,6 +152,7 @@ def metadata_with_a_document(world):
 
 
 def metadata_with_nothing(world):
+    world.configure(timeout="10s")
     world.enter_cloud(metadata.Hetzner, user_data="#!/bin/sh\n")
     assert world.machine.unit().exit == 78
 

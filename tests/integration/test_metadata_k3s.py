@@ -58,7 +58,7 @@ def test_join(world):
 def test_type_is_for_the_machine(world):
     """The node's password is made before metadata is read, so a token from there cannot select k3s."""
     world.local = {}
-    world.configure()
+    world.configure(timeout="10s")
     world.enter_cloud()
     world.machine.inspect().joined()
     world.machine.join().failed("settings-incomplete", 78, "cluster.type: expected k3s in the settings on this machine")

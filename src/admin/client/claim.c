@@ -6,6 +6,7 @@
 #include "admin/client/claim.h"
 #include "base/encoding.h"
 #include "base/macro.h"
+#include "kube/object.h"
 
 #define NAME_PREFIX "node-bootstrap-token-"
 #define LABEL "node-bootstrap/claim"
@@ -17,13 +18,8 @@ static int format_claim(const struct nb_bootstrap_token *token, const char *csr_
         struct nb_json_writer writer = { .buffer = body };
         char name[64];
 
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "coordination.k8s.io/v1");
-        nb_json_put_string(&writer, "kind", "Lease");
-        nb_json_open(&writer, "metadata", '{');
         snprintf(name, sizeof(name), NAME_PREFIX "%s", token->id);
-        nb_json_put_string(&writer, "name", name);
-        nb_json_put_string(&writer, "namespace", "kube-system");
+        nb_object_begin(&writer, "coordination.k8s.io/v1", "Lease", name);
         nb_json_open(&writer, "labels", '{');
         nb_json_put_string(&writer, LABEL, "true");
         nb_json_close(&writer);

@@ -160,12 +160,13 @@ static int print_token(struct creation *creation) {
 /* A token that nobody has received must not stay. */
 static int give_up(struct creation *creation, int errnum, struct nb_failure *f) {
         struct nb_failure ignored = { 0 };
-        int r = creation->is_dry_run
-                        ? 1
-                        : nb_token_delete(&creation->admin, creation->token.id, &ignored);
+        int r;
 
         (void)nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, errnum,
                              "cannot write to standard output: %m");
+        if (creation->is_dry_run)
+                return -EIO;
+        r = nb_token_delete(&creation->admin, creation->token.id, &ignored);
         nb_failure_add(f,
                        r >= 0 ? "; the token %s was deleted"
                               : "; the token %s is in the cluster, and could not be deleted",

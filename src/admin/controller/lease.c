@@ -9,6 +9,7 @@
 #include "admin/controller/lease.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "kube/object.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -34,12 +35,7 @@ static int format_lease(const struct nb_lease *lease, const char *holder, bool i
         char now[64];
 
         format_now(now);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "coordination.k8s.io/v1");
-        nb_json_put_string(&writer, "kind", "Lease");
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "name", NB_LEASE_NAME);
-        nb_json_put_string(&writer, "namespace", "kube-system");
+        nb_object_begin(&writer, "coordination.k8s.io/v1", "Lease", NB_LEASE_NAME);
         if (lease->resource_version[0])
                 nb_json_put_string(&writer, "resourceVersion", lease->resource_version);
         nb_json_close(&writer);

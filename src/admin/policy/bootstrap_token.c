@@ -8,6 +8,7 @@
 #include "admin/policy/secret_data.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "kube/object.h"
 #include "system/clock.h"
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
@@ -187,12 +188,7 @@ int nb_bootstrap_token_format(const struct nb_bootstrap_token *token, struct nb_
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
         if (token->expires != 0)
                 nb_time_format(token->expires, expiration);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "v1");
-        nb_json_put_string(&writer, "kind", "Secret");
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "name", name);
-        nb_json_put_string(&writer, "namespace", "kube-system");
+        nb_object_begin(&writer, "v1", "Secret", name);
         if (token->node[0]) {
                 nb_json_open(&writer, "annotations", '{');
                 nb_json_put_string(&writer, NB_TOKEN_NODE_ANNOTATION, token->node);

@@ -9,6 +9,7 @@
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "crypto/attestation.h"
+#include "kube/object.h"
 #include "system/clock.h"
 
 #define NAME_PREFIX "node-bootstrap-node-"
@@ -190,12 +191,7 @@ int nb_node_record_format(const struct nb_node_record *record, struct nb_buffer 
         nb_node_record_name(record->node, name);
         if (record->removed != NB_NODE_RECORD_REMOVING)
                 nb_time_format(record->removed, removed);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "v1");
-        nb_json_put_string(&writer, "kind", "Secret");
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "name", name);
-        nb_json_put_string(&writer, "namespace", "kube-system");
+        nb_object_begin(&writer, "v1", "Secret", name);
         if (record->uid[0]) {
                 nb_json_put_string(&writer, "uid", record->uid);
                 nb_json_put_string(&writer, "resourceVersion", record->resource_version);
