@@ -56,8 +56,8 @@ const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, si
 void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
                           size_t size);
 
-/* Copies the DNS name or address number `n` among its alternative names. 1; 0: it is of another
- * kind, or does not fit; -ENOENT: there are no more. */
+/* Copies the DNS name or address number `n` among its alternative names. 1; 0: the name is of
+ * another kind, or does not fit; -ENOENT: there are no more. */
 int nb_certificate_name(const struct nb_certificates *certificates, size_t i, unsigned n, char *ret,
                         size_t size);
 

@@ -363,6 +363,22 @@ def test_a_second_request_that_somebody_else_approved_does_not_use_up_the_token(
     assert cluster.exists("aaaaaa"), "the machine of the first request still needs it"
 
 
+def test_somebody_else_approved_a_request_of_an_enrolled_token(cluster, start):
+    """As if the group of enrolled tokens were bound to the role of automatic approval: the thief of the image's token gets a certificate."""
+    cluster.token("eeeeee", None, group=ENROLLED)
+    cluster.enroll("n1", ENROLLED_KEY)
+    pem = make_request("n1")
+    cluster.request("good", "n1", "eeeeee", pem=pem + prove(ENROLLED_KEY, pem, "eeeeee"), approved=True)
+    cluster.request("thief", "n1", "eeeeee", approved=True)
+    cluster.request("stranger", "n2", "eeeeee", approved=True)
+    start()
+    for name, reason in (("thief", "AttestationMissing"), ("stranger", "NotEnrolled")):
+        [event] = cluster.await_event(name, reason)
+        assert "Somebody else approved this request" in event["message"]
+    cluster.settle()
+    assert {event["involvedObject"]["name"] for event in cluster.api.objects.all(EVENTS)} == {"thief", "stranger"}
+
+
 def test_an_old_request_that_somebody_else_approved_does_not_use_up_a_new_token(cluster, start):
     cluster.request("one", "n1", approved=True, created=-3600)
     cluster.issue("one")

@@ -217,15 +217,17 @@ static int write_decision(struct approve *approve, const struct nb_node_request 
 static int report_decided(const struct approve *approve, const struct nb_node_request *request,
                           bool is_rehearsal, struct nb_failure *f) {
         const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
+        const char *refusal = request->state == NB_CSR_STATE_DENIED ? "denied" : "failed";
+        const char *state = is_approved ? "approved" : refusal;
 
         if (is_approved == approve->is_denying)
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final%s",
-                                      request->name, is_approved ? "approved" : "denied or failed",
+                                      request->name, state,
                                       is_approved ? "; revoke its token, and delete the Node if "
                                                     "it is not the intended machine"
                                                   : "; the machine has to submit a new request");
         if (!is_rehearsal)
-                printf("%s is already %s\n", request->name, is_approved ? "approved" : "denied");
+                printf("%s is already %s\n", request->name, state);
         return 0;
 }
 

@@ -478,8 +478,8 @@ int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f) {
         for (size_t i = 0; i < N_ELEMENTS(checks); i++) {
                 int r = checks[i](&verification, f);
 
-                /* A check that fails for lack of a permission does not end the others. An API
-                 * server that does not answer ends the command. */
+                /* A check that fails for lack of a permission does not end the others. The
+                 * command ends if the API server does not answer. */
                 if (r < 0 && f->code != NB_ADMIN_FORBIDDEN && f->code != NB_ADMIN_MISSING)
                         return r;
                 if (r < 0) {

@@ -314,6 +314,31 @@ static int check_gone(struct nb_controller *controller, struct nb_request_record
         return record->state == NB_CSR_STATE_DENIED || record->state == NB_CSR_STATE_FAILED;
 }
 
+/* What would have been decided on a request that somebody else approved. 1: it would have been
+ * refused, and that was told. */
+static int judge_afterwards(struct nb_controller *controller, struct nb_request_record *record,
+                            struct nb_failure *f) {
+        _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
+        _cleanup_(nb_client_look_done) struct nb_client_look look = { 0 };
+        enum nb_reason reason;
+        int r;
+
+        r = nb_controller_read_request(controller, record, &request, f);
+        if (r <= 0)
+                return r;
+        r = nb_client_look(&controller->admin, &request, false, &look, f);
+        if (r < 0)
+                return r;
+        reason = (enum nb_reason)r;
+        /* The Node is there because it was approved. */
+        if (reason == NB_REASON_NODE_READY || reason == NB_REASON_TOKEN_MISSING ||
+            nb_reason_verdict(reason) == NB_VERDICT_APPROVE ||
+            nb_reason_verdict(reason) == NB_VERDICT_IGNORE)
+                return 0;
+        r = warn_of_misuse(controller, record, &look.facts, reason);
+        return r < 0 ? r : 1;
+}
+
 static int finish_request(struct nb_controller *controller, struct nb_request_record *record,
                           struct nb_failure *f) {
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
@@ -327,12 +352,16 @@ static int finish_request(struct nb_controller *controller, struct nb_request_re
         r = nb_facts_read_token(&controller->admin, record->token_id, &token, f);
         if (r < 0)
                 return r;
+        if (r > 0 && record->is_by_others && !record->is_gone && !is_other_token(record, &token)) {
+                r = judge_afterwards(controller, record, f);
+                if (r != 0)
+                        return r < 0 ? r : 0;
+                r = 1;
+        }
         if (r == 0 || !token.node[0] || is_other_token(record, &token)) {
                 nb_controller_drop_request(controller, record);
                 return 0;
         }
-        if (strcmp(token.node, record->node) != 0)
-                return warn_of_misuse(controller, record, &facts, NB_REASON_TOKEN_FOR_ANOTHER_NODE);
         r = claim_token(controller, record, &token, &other, f);
         if (r < 0)
                 return r;
@@ -407,7 +436,7 @@ static bool is_ours(const struct nb_controller *controller, const struct nb_node
             request->state == NB_CSR_STATE_FAILED)
                 return false;
         return !token || token->node ||
-               (request->state == NB_CSR_STATE_PENDING &&
+               (!request->is_approved_by_controller &&
                 (request->is_in_bound_group || request->is_in_enrolled_group));
 }
 

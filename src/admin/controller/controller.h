@@ -52,6 +52,7 @@ struct nb_request_record {
         char resource_version[64];
         char *name, *node;
         time_t created;     /* 0: not known */
+        bool is_by_others;  /* approved, but not by a controller of this kind */
         time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
         uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
         unsigned told;      /* bits: reasons that were reported (events.h) */

@@ -94,6 +94,8 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         record->has_flaw = request->flaw[0];
         record->created = request->created;
         record->approved = request->approved;
+        record->is_by_others = request->state == NB_CSR_STATE_APPROVED &&
+                               !request->is_approved_by_controller;
         record->is_gone = false;
         if (record->has_certificate && record->issued_ms == 0)
                 record->issued_ms = nb_now_ms();

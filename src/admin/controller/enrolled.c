@@ -68,9 +68,10 @@ void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_chang
 void nb_enrolled_on_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        if (is_complete)
+        if (is_complete) {
                 nb_records_sweep(&controller->enrolled, drop_enrolled, controller);
-        else
+                nb_controller_wake_requests(controller, NULL, NULL);
+        } else
                 nb_records_begin(&controller->enrolled);
 }
 

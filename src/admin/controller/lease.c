@@ -165,7 +165,7 @@ static int run_lease(struct nb_controller *controller, uint64_t now_ms, struct n
 uint64_t nb_lease_due(const struct nb_controller *controller) {
         const struct nb_lease *lease = &controller->lease;
 
-        if (controller->settings.is_dry_run || nb_exchange_is_waiting(&lease->exchange))
+        if (nb_exchange_is_waiting(&lease->exchange))
                 return NB_TIME_INFINITE;
         return lease->is_running ? 0 : lease->due_ms;
 }
@@ -174,11 +174,14 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
         struct nb_lease *lease = &controller->lease;
         int r;
 
-        /* A dry run changes nothing, so it needs no Lease. */
-        if (controller->settings.is_dry_run)
-                lease->is_held = true;
         if (now_ms < nb_lease_due(controller))
                 return 0;
+        /* A dry run changes nothing, so it needs no Lease. */
+        if (controller->settings.is_dry_run) {
+                lease->is_held = true;
+                lease->due_ms = now_ms + NB_LEASE_RENEW_MS;
+                return 1;
+        }
         controller->admin.exchange = &lease->exchange;
         nb_exchange_rewind(&lease->exchange);
         r = run_lease(controller, now_ms, f);

@@ -200,7 +200,7 @@ void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer 
         put_decisions(text, &controller->metrics);
         put_durations(text, &controller->metrics);
         put_head(text, "approved_by_others_total", "counter",
-                 "Requests by bound tokens that something other than the controller approved.");
+                 "Requests by bound and enrolled tokens that something else approved.");
         nb_buffer_printf(text, PREFIX "approved_by_others_total %llu\n",
                          controller->metrics.n_approved_by_others);
         put_pending(text, &pending);

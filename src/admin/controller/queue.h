@@ -56,7 +56,7 @@ struct nb_queue {
         uint64_t round, order;
 };
 
-/* Puts the work into the flow of this name. 0, -ENOMEM. nb_work_done() takes it out again. */
+/* Puts the work into the flow of this name. 0, -ENOMEM. nb_work_done() removes it. */
 int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *name);
 
 /* Removes the work from the queue and its flow. */

@@ -51,8 +51,8 @@ static bool is_enrolled(const struct nb_serving_case *c, const char *host) {
         return false;
 }
 
-/* Claims of others do not count. What is enrolled for a node includes its name; a name in the form
- * of an address stands for no machine's address. */
+/* What is enrolled for the node, so that claims of others do not count. The node's name is enrolled
+ * with it, unless the name is an address. */
 static bool is_certain(const struct nb_serving_case *c, const char *host) {
         struct nb_address address;
 

@@ -115,7 +115,7 @@ static bool is_claim_foreign(const struct nb_client_case *facts) {
         return facts->claim == NB_CLAIM_FOREIGN;
 }
 
-/* Parts of a text that stand for a value of the case. */
+/* In a text, each of these is replaced by a value of the case. */
 static const char token[] = "", node[] = "", flaw[] = "", token_node[] = "", policy_flaw[] = "",
                   record_flaw[] = "", claimed_by[] = "";
 
