@@ -73,6 +73,9 @@ int main(int argc, char **argv) {
         if (r >= 0 || f.code == NB_NONE)
                 return r < 0 ? 0 : r;
         fflush(stdout);
+        /* The remedy of NB_ANSWER_MALFORMED is for a machine that joins. */
+        if (f.code == NB_ANSWER_MALFORMED)
+                f.code = NB_ADMIN_ANSWER_MALFORMED;
         if (f.code == NB_USAGE)
                 nb_failure_add(&f, "; see `%.*s --help`", (int)measure_command(options.usage),
                                options.usage);

@@ -14,6 +14,7 @@ import documentation
 import faults
 import pki
 from admin_cluster import Cluster, holder_of
+from endpoint import Reply
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -79,6 +80,15 @@ def test_another_request_claims_the_token_meanwhile(api):
     api.on("create leases", claim, times=1)
     done = api.run("approve", "csr-1")
     assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and f"has used token {TOKEN}" in done.stderr and conditions(api) == []
+
+
+def test_what_is_no_api_server(api):
+    """The remedy is for an administrator with a kubeconfig, not for a machine that joins."""
+    put_csr(api)
+    api.on("get secrets", lambda _: Reply(200, b"\x1b[31m<html>captive</html>"))
+    done = api.run("approve")
+    assert done.returncode == 65 and "admin-answer-malformed: reading token" in done.stderr and "kubectl get --raw /version" in done.stderr
+    assert "discovery.endpoints" not in done.stderr and "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["list certificatesigningrequests", "get secrets", "get nodes", "get leases"])

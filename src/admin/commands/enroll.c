@@ -160,17 +160,24 @@ static int add_names(struct enroll *enroll, const char *option, const char *list
                               NB_NODE_RECORD_NAMES_MAX);
 }
 
+/* Those of the command line, or else those of the old record. */
+static int read_names(struct enroll *enroll, const struct nb_node_record *old,
+                      struct nb_failure *f) {
+        int r;
+
+        enroll->record.n_names = 0;
+        r = add_names(enroll, "addresses", enroll->addresses, true, old, f);
+        return r < 0 ? r : add_names(enroll, "dns-names", enroll->dns_names, false, old, f);
+}
+
 /* What an earlier enrollment says about names stays, unless an option replaces it. */
 static int prepare_record(struct enroll *enroll, const struct nb_node_record *old,
                           struct nb_failure *f) {
-        int r;
-
         snprintf(enroll->record.node, sizeof(enroll->record.node), "%s", enroll->node);
         memcpy(enroll->record.uid, old->uid, sizeof(old->uid));
         memcpy(enroll->record.resource_version, old->resource_version,
                sizeof(old->resource_version));
-        r = add_names(enroll, "addresses", enroll->addresses, true, old, f);
-        return r < 0 ? r : add_names(enroll, "dns-names", enroll->dns_names, false, old, f);
+        return read_names(enroll, old, f);
 }
 
 static int add_node(struct enroll *enroll, struct nb_failure *f) {
@@ -343,6 +350,8 @@ int nb_admin_command_enroll(struct nb_options *options, struct nb_failure *f) {
                 r = read_key(&enroll, f);
         if (r >= 0 && enroll.key_path)
                 r = verify_key(&enroll, f);
+        if (r >= 0)
+                r = read_names(&enroll, &(struct nb_node_record){ 0 }, f);
         if (r >= 0)
                 r = nb_admin_connect(&place, &enroll.admin, f);
         if (r < 0)

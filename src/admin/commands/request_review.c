@@ -130,7 +130,9 @@ static int review_serving(struct nb_admin *admin, struct nb_hosts *hosts, struct
                 return set_verdict(review, false,
                                    "ok: node %s itself asks, and all names are allowed to it",
                                    review->request.node);
-        return set_verdict(review, true, "%s%s", review->is_forcible ? "" : "FORGED? ", reason);
+        return set_verdict(
+                review, true, "%s%s",
+                r == NB_SERVING_MALFORMED || r == NB_SERVING_NOT_ITS_OWN ? "FORGED? " : "", reason);
 }
 
 int nb_review_make(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_review *review,

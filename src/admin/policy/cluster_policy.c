@@ -66,7 +66,11 @@ void nb_policy_read(struct nb_json *json, struct nb_policy *ret_policy) {
                 while (i < N_ELEMENTS(keys) && strcmp(keys[i].path + strlen("data."), name) != 0)
                         i++;
                 if (i == N_ELEMENTS(keys)) {
-                        nb_json_refuse(json, "data", "no other keys", name);
+                        nb_json_refuse(
+                                json, "data",
+                                "requireProof, servingPrefixes, servingSuffixes, serviceNetworks "
+                                "and clusterDomain only",
+                                name);
                         continue;
                 }
                 text = nb_json_string(json, keys[i].path);

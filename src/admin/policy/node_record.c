@@ -142,7 +142,9 @@ static void refuse_unknown_keys(struct nb_json *json) {
                 while (i < N_ELEMENTS(known) && strcmp(key, known[i]) != 0)
                         i++;
                 if (i == N_ELEMENTS(known))
-                        nb_json_refuse(json, "data", "no other keys", key);
+                        nb_json_refuse(json, "data",
+                                       "node, publicKey, addresses, dnsNames and removed only",
+                                       key);
         }
 }
 

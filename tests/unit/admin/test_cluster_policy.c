@@ -18,7 +18,7 @@ static struct row {
           "12\","
           "\"clusterDomain\":\"k8s.test\"}" },
         { "an unknown key", "\"data\":{\"requireproof\":\"true\"}",
-          "data: expected no other keys, found 'requireproof'" },
+          "clusterDomain only, found 'requireproof'" },
         { "a key in binaryData", "\"binaryData\":{\"requireProof\":\"dHJ1ZQ==\"}", "binaryData" },
         { "a truth that is not one", "\"data\":{\"requireProof\":\"True\"}",
           "data.requireProof: expected \"true\" or \"false\", found 'True'" },

@@ -51,7 +51,8 @@ static struct row {
         { "a removal that is not complete", "removed: expected a time, found 'removing'",
           .removed = "removing" },
         { "a removal at no time", "removed: expected a time", .removed = "1970-01-01T00:00:00Z" },
-        { "an unknown value", "data: expected no other keys, found 'address'",
+        { "an unknown value",
+          "data: expected node, publicKey, addresses, dnsNames and removed only, found 'address'",
           .more = ",\"address\":\"MTAuMC4wLjU=\"" },
         { "a value that is not base64", "expected base64", .more = ",\"addresses\":\"?\"" },
 };
