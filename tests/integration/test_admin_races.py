@@ -120,14 +120,16 @@ def test_each_outage_of_the_cleaner_is_logged_once(api, cluster, start):
         assert sum("server-error" in line for line in controller.lines) == number
 
 
-def test_a_token_that_cannot_be_deleted_keeps_no_other(api, cluster, start):
+def test_tokens_that_cannot_be_deleted_keep_no_other(api, cluster, start):
     api.on("delete secrets", lambda request: faults.error(403, "Forbidden", "no")(request) if
-           request.place.name.endswith("aaaaaa") else None)
-    cluster.token("aaaaaa", None, expires=-60)
+           request.place.name.startswith("bootstrap-token-aaaaa") else None)
+    for number in range(10):
+        cluster.token(f"aaaaa{number}", None, expires=-60)
     cluster.token("bbbbbb", None, expires=-60)
-    start("--parts=cleaner")
+    controller = start("--parts=cleaner")
     cluster.await_revocation("bbbbbb")
-    assert cluster.exists("aaaaaa")
+    assert all(cluster.exists(f"aaaaa{number}") for number in range(10))
+    assert sum("admin-forbidden" in line for line in controller.lines) <= 10
 
 
 def test_a_short_name_of_a_secret_is_no_token_of_a_request(api, cluster, start):

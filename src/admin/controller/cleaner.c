@@ -86,8 +86,10 @@ static bool is_awaited(const struct nb_controller *controller, const char *name)
         return false;
 }
 
+/* The one that was due first: another one may be impossible to delete. */
 static const char *find_expired(const struct nb_controller *controller) {
         struct cleaner *cleaner = controller->cleaner;
+        const struct expiring_token *found = NULL;
         time_t now = time(NULL);
 
         for (size_t i = 0; i < cleaner->tokens.n && is_clock_usable(cleaner); i++) {
@@ -95,26 +97,35 @@ static const char *find_expired(const struct nb_controller *controller) {
                                                              cleaner->tokens.records[i];
 
                 if (nb_token_secret_is_expired(token->expires, now) &&
-                    nb_now_ms() >= token->due_ms && !is_awaited(controller, token->name))
-                        return token->name;
+                    nb_now_ms() >= token->due_ms && (!found || token->due_ms < found->due_ms) &&
+                    !is_awaited(controller, token->name))
+                        found = token;
         }
-        return NULL;
+        return found ? found->name : NULL;
 }
 
-/* Another Secret is next: a webhook may prevent this deletion for ever. Only the first failure is
- * reported. */
-static int try_later(struct cleaner *cleaner, int r, struct nb_failure *f) {
+/* Another Secret is next, at once unless it would fail as well: a webhook or a finalizer may
+ * prevent this deletion for ever. Only the first failure is reported. */
+static int try_later(struct nb_controller *controller, int r, struct nb_failure *f) {
+        struct cleaner *cleaner = controller->cleaner;
         struct nb_record *record = nb_records_find(&cleaner->tokens, cleaner->name);
         struct expiring_token *token = (struct expiring_token *)record;
+        bool is_reported = token && token->attempt > 0;
 
         cleaner->name[0] = '\0';
-        if (!token)
+        if (token)
+                token->due_ms = nb_now_ms() + nb_backoff_ms(token->attempt++,
+                                                            NB_WORK_RETRY_FIRST_MS,
+                                                            NB_WORK_RETRY_CAP_MS, nb_random());
+        if (!token || nb_controller_is_outage(f)) {
+                if (is_reported)
+                        nb_failure_clear(f);
                 return r;
-        if (token->attempt > 0)
-                nb_failure_clear(f);
-        token->due_ms = nb_now_ms() + nb_backoff_ms(token->attempt++, NB_WORK_RETRY_FIRST_MS,
-                                                    NB_WORK_RETRY_CAP_MS, nb_random());
-        return r;
+        }
+        if (!is_reported)
+                nb_log_failure(LOG_WARNING, f);
+        nb_controller_queue(controller, &cleaner->work, nb_now_ms());
+        return 0;
 }
 
 /* Deletes one Secret. The watch may report this before the answer arrives, so the name is kept. */
@@ -139,7 +150,7 @@ static int delete_expired(void *userdata, struct nb_work *work, struct nb_failur
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return r;
         if (r < 0)
-                return try_later(cleaner, r, f);
+                return try_later(controller, r, f);
         if (r > 0) {
                 nb_log(LOG_INFO, NB_NONE, "deleted the expired Secret %s", cleaner->name);
                 nb_controller_note(controller, "deleted %s", cleaner->name);

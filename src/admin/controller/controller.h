@@ -204,6 +204,9 @@ int nb_controller_run_work(struct nb_controller *controller);
 /* Removes work from its queue, flow and slot. */
 void nb_controller_drop_work(struct nb_controller *controller, struct nb_work *work);
 
+/* Whether other work would fail as well. */
+bool nb_controller_is_outage(const struct nb_failure *f);
+
 /* When nb_controller_run_work() has something to do. */
 uint64_t nb_controller_work_due(const struct nb_controller *controller);
 

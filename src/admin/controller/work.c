@@ -35,8 +35,7 @@ void nb_controller_drop_work(struct nb_controller *controller, struct nb_work *w
                 nb_exchange_done(&slot->exchange);
 }
 
-/* Whether other work would fail as well. */
-static bool is_outage(const struct nb_failure *f) {
+bool nb_controller_is_outage(const struct nb_failure *f) {
         return f->code == NB_ADMIN_UNREACHABLE || f->code == NB_ADMIN_UNTRUSTED ||
                f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
 }
@@ -48,7 +47,7 @@ static int handle_failed_work(struct nb_controller *controller, struct nb_work *
 
         if (f->code != NB_NONE && work->attempt == 0)
                 nb_log_failure(LOG_WARNING, f);
-        if (is_outage(f))
+        if (nb_controller_is_outage(f))
                 controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
         if (nb_queue_put_again(&controller->queue, work, now) < 0)
                 nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
