@@ -324,6 +324,8 @@ int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
         }
         if (r >= 0)
                 return 0;
+        if (r == -EINTR) /* a stop was requested */
+                return -ECANCELED;
         return nb_failure_set(f, is_passing(r) ? NB_WORKER_UNSTARTABLE : NB_INTERNAL, r,
                               "cannot start the process that makes connections: %m");
 }

@@ -2,6 +2,7 @@
 """node-bootstrap check makes the requests of a join, except the CSR."""
 
 import json
+import re
 import socket
 
 import pytest
@@ -337,6 +338,15 @@ def test_token_removed_after_the_join(world):
     assert found["good"] and "no token required: kubelet's certificate is valid until " in texts(found, "join")
     assert states(found)["node-access"] == "good" and "discovery" not in states(found)
     assert [request.user for request in world.server.requests] == [pki.node_user(NODE)] * 2
+
+
+def test_the_client_cannot_be_read(world):
+    """What kubelet can use is enough: the kubeconfig's certificate, but not its CA file, is there."""
+    put_client(world)
+    (world.machine.path / "kubernetes/ca.crt").unlink()
+    (world.machine.credentials / "node-bootstrap.token").unlink()
+    said = check(world, "--local").stdout
+    assert re.search("no token required: kubelet's certificate is valid until 20[2-9][0-9]-", said), said
 
 
 @pytest.mark.parametrize("is_usable", [True, False])

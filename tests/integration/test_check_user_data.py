@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -76,6 +77,16 @@ def test_signal_while_reading_standard_input():
             time.sleep(0.01)
         run.terminate()
         assert run.wait(PATIENCE) == 143
+
+
+def test_signal_before_anything_is_read():
+    def request_stop():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    done = subprocess.run([*NOBODY, find_program("node-bootstrap"), "check", "--user-data=-"], check=False, stdin=subprocess.PIPE,
+                          capture_output=True, preexec_fn=request_stop)     # pylint: disable=subprocess-popen-preexec-fn
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")
 
 
 def test_json(tmp_path):

@@ -109,6 +109,7 @@ struct nb_check {
 
         bool is_joined;
         bool needs_no_join;      /* kubelet's certificate is usable for this node */
+        char valid_until[32];    /* this certificate */
         bool is_platform_hidden; /* there is metadata that only the service can read */
         bool is_undecided; /* whether a join can start depends on sources that only the service can
                               read */

@@ -39,6 +39,7 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
         if (r < 0)
                 return r;
         check->needs_no_join = state.node.inspection.state == NB_NODE_STATE_USABLE;
+        memcpy(check->valid_until, state.node.inspection.not_after, sizeof(check->valid_until));
         is_join = state.kind == NB_MACHINE_WAITING || state.kind == NB_MACHINE_FAILED;
         /* The later steps say more of what a join waits for, unless only the service can read the
          * token. */
