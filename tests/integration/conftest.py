@@ -26,6 +26,13 @@ def pytest_configure():
         pytest.exit(str(error), 1)
 
 
+@pytest.fixture(autouse=True)
+def nothing_left():
+    yield
+    left = namespace.take_left_files()
+    assert not left, "the next test would find these files"
+
+
 @pytest.fixture
 def world(tmp_path):
     world = machines.World(tmp_path)

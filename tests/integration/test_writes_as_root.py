@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import namespace
 from crash import WITHOUT_LEAK_DETECTION
 from installed import SERVER
 from machine import find_program
@@ -104,6 +105,7 @@ def group():
         time.sleep(0.01)
     for below in [path for path in folder.iterdir() if path.is_dir()] + [folder]:
         below.rmdir()
+    namespace.take_left_files()     # run_in() is not limited to a root
 
 
 def run_in(machine, group, *words, program="", tracer=()):
