@@ -17,6 +17,9 @@ struct nb_buffer {
 
 #define NB_BUFFER_INIT(ceiling) \
         { NULL, 0, 0, (ceiling), 0 }
+/* A buffer in an array: it never grows, so it may hold a secret. Not for nb_buffer_done(). */
+#define NB_BUFFER_IN(array) \
+        { (array), 0, sizeof(array), sizeof(array) - 1, 0 }
 
 /* Append everything or nothing. Instead of each call, check `error` after the last one. */
 void nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len);

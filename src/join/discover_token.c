@@ -8,8 +8,8 @@
 #include "join/race.h"
 #include "join/stages.h"
 #include "kube/cluster_info.h"
-#include "kube/jws.h"
 #include "kube_api/cluster_calls.h"
+#include "kube_api/jws.h"
 
 /* Without any signature, the cluster must be repaired. With signatures by other tokens only, a new
  * token is needed. */
@@ -27,33 +27,19 @@ static int signature_missing(const struct nb_join *join, const struct nb_cluster
                               join->bootstrap->token.token_id);
 }
 
-static int compute_signature(const struct nb_identity *token, const struct nb_cluster_info *info,
-                             struct nb_buffer *ret, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
-        uint8_t mac[NB_JWS_MAC_SIZE];
-
-        nb_jws_format(token->token_id, NB_JWS_INPUT, info->kubeconfig, strlen(info->kubeconfig),
-                      &input);
-        if (input.error < 0)
-                return nb_failure_set_memory(f);
-        if (nb_hmac_sha256(token->secret.data + NB_TOKEN_ID_LEN + 1, NB_TOKEN_SECRET_LEN,
-                           input.data, input.len, mac) < 0)
-                return nb_failure_set(f, NB_INTERNAL, EIO, "HMAC-SHA256 cannot be computed");
-        nb_jws_format(token->token_id, NB_JWS_SIGNATURE, mac, sizeof(mac), ret);
-        return ret->error < 0 ? nb_failure_set_memory(f) : 0;
-}
-
 static int verify_signature(const struct nb_join *join, const struct nb_cluster_info *info,
                             const char *name, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer expected = NB_BUFFER_INIT(NB_CLUSTER_INFO_MAX);
+        const struct nb_identity *token = &join->bootstrap->token;
         uint8_t stated[NB_SHA256_SIZE], computed[NB_SHA256_SIZE];
         int r;
 
         if (!info->signature)
                 return signature_missing(join, info, name, f);
-        r = compute_signature(&join->bootstrap->token, info, &expected, f);
+        r = nb_jws_sign(token->token_id, token->secret.data + NB_TOKEN_ID_LEN + 1,
+                        NB_TOKEN_SECRET_LEN, info->kubeconfig, &expected);
         if (r < 0)
-                return r;
+                return nb_failure_set(f, NB_INTERNAL, r, "HMAC-SHA256 cannot be computed");
         /* Digests are compared in constant time. */
         if (nb_sha256(info->signature, strlen(info->signature), stated) < 0 ||
             nb_sha256(expected.data, expected.len, computed) < 0)
@@ -62,7 +48,7 @@ static int verify_signature(const struct nb_join *join, const struct nb_cluster_
                 return nb_failure_set(f, NB_SIGNATURE_INVALID, EKEYREJECTED,
                                       "cluster-info from %s is signed for token '%s', but not with "
                                       "this token's secret",
-                                      name, join->bootstrap->token.token_id);
+                                      name, token->token_id);
         return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "base/macro.h"
 #include "codec/json.h"
 #include "kube/cluster_info.h"
-#include "kube/jws.h"
 #include "kube/object.h"
 
 /* NULL if there is none. */

@@ -9,7 +9,8 @@
 #include "base/failure.h"
 #include "kube/kubeconfig.h"
 
-#define NB_CLUSTER_INFO_MAX (1024 * 1024) /* real ones have some KiB */
+#define NB_CLUSTER_INFO_MAX (1024 * 1024)     /* real ones have some KiB */
+#define NB_SIGNATURE_PREFIX "jws-kubeconfig-" /* and the ID of a token: key in the ConfigMap */
 
 struct nb_cluster_info {
         char *kubeconfig;      /* the exact bytes that are signed */

@@ -44,18 +44,14 @@ int nb_facts_read_request(struct nb_admin *admin, const char *name,
 int nb_facts_read_token(struct nb_admin *admin, const char *id,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        struct nb_failure malformed = { 0 };
         char what[WHAT_SIZE];
         int r = get_named(admin, "token", NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX, id, what,
                           &json, f);
 
         if (r <= 0)
                 return r;
-        json.f = &malformed;
         nb_bootstrap_token_read(&json, ret_token);
-        if (json.r < 0 && malformed.code == NB_INTERNAL)
-                return nb_failure_set_memory(f);
-        return json.r >= 0;
+        return json.r < 0 ? json.r : !ret_token->flaw;
 }
 
 int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "crypto/certificate.h"
-#include "kube/jws.h"
+#include "kube/cluster_info.h"
 #include "kube/pin.h"
 #include "system/clock.h"
 

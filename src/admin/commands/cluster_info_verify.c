@@ -9,7 +9,6 @@
 #include "admin/client/calls.h"
 #include "admin/commands/cluster_info_command.h"
 #include "admin/commands/token_command.h"
-#include "admin/controller/signatures.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
 #include "base/encoding.h"
@@ -17,9 +16,9 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "crypto/certificate.h"
-#include "kube/jws.h"
 #include "kube_api/cluster_calls.h"
 #include "kube_api/csr_calls.h"
+#include "kube_api/jws.h"
 #include "system/clock.h"
 
 #define TIMEOUT_MS 15000
@@ -27,7 +26,6 @@
 #define SLACK_SEC 60 /* for kube-controller-manager to sign or to delete */
 #define CLIENT_CA_PATH \
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
-#define SIGNATURE_MAX ((size_t)4096)
 #define PUBLISH "`node-bootstrap-admin cluster-info publish`"
 #define RUN_CONTROLLERS \
         "run kube-controller-manager with --controllers=*,bootstrapsigner,tokencleaner, or " \
@@ -204,10 +202,8 @@ static void add_groups(struct verification *verification, const char *groups) {
 }
 
 static int check_signature(struct verification *verification, struct nb_bootstrap_token *token) {
-        _cleanup_(nb_buffer_done) struct nb_buffer expected = NB_BUFFER_INIT(SIGNATURE_MAX);
-        const struct nb_token_secret secret = { .key = { .data = token->secret,
-                                                         .len = NB_TOKEN_SECRET_LEN } };
-        struct nb_signature signature = { 0 };
+        char expected[NB_JWS_LEN + 1];
+        struct nb_buffer signature = NB_BUFFER_IN(expected);
         char path[64];
         const char *found;
         int r;
@@ -216,15 +212,11 @@ static int check_signature(struct verification *verification, struct nb_bootstra
                 return 0;
         snprintf(path, sizeof(path), "data." NB_SIGNATURE_PREFIX "%s", token->id);
         found = nb_json_string(&verification->info, path);
-        memcpy(signature.id, token->id, sizeof(signature.id));
-        r = nb_signature_compute(&signature, &secret, verification->kubeconfig,
-                                 strlen(verification->kubeconfig));
+        r = nb_jws_sign(token->id, token->secret, NB_TOKEN_SECRET_LEN, verification->kubeconfig,
+                        &signature);
         if (r < 0)
                 return r;
-        nb_jws_format(token->id, NB_JWS_SIGNATURE, signature.mac, sizeof(signature.mac), &expected);
-        if (expected.error < 0)
-                return expected.error;
-        if (found && !strcmp(found, expected.data))
+        if (found && !strcmp(found, expected))
                 return 0;
         verification->n_wrongly_signed += found != NULL;
         verification->n_unsigned += !found;
@@ -236,13 +228,11 @@ static int check_signature(struct verification *verification, struct nb_bootstra
 static int visit_secret(void *userdata, struct nb_json *item) {
         struct verification *verification = userdata;
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        struct nb_failure ignored = { 0 };
-        struct nb_json json = { item->root, item->what, item->code, &ignored, 0 };
 
-        nb_bootstrap_token_read(&json, &token);
-        if (json.r < 0)
-                return 0;
-        if (nb_bootstrap_token_is_expired(&token, verification->now)) {
+        nb_bootstrap_token_read(item, &token);
+        if (item->r < 0 || token.flaw)
+                return item->r;
+        if (nb_bootstrap_token_is_expired(token.expires, verification->now)) {
                 verification->n_expired += token.expires + SLACK_SEC < verification->now;
                 return 0;
         }

@@ -12,7 +12,7 @@
 #define WORDS_MAX 1000
 
 void nb_token_format(const struct nb_bootstrap_token *token, char ret[static NB_TOKEN_TEXT_SIZE]) {
-        snprintf(ret, NB_TOKEN_TEXT_SIZE, "%s.%s", token->id, token->secret);
+        snprintf(ret, NB_TOKEN_TEXT_SIZE, "%s.%.*s", token->id, NB_TOKEN_SECRET_LEN, token->secret);
 }
 
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f) {

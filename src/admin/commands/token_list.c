@@ -18,7 +18,7 @@ static void print_token(const struct nb_bootstrap_token *token) {
                                               "authentication,signing" };
         char masked[NB_TOKEN_TEXT_SIZE], expires[NB_RFC3339_SIZE] = "<never>";
 
-        if (token->is_expiration_malformed)
+        if (token->expires == NB_TOKEN_EXPIRATION_MALFORMED)
                 snprintf(expires, sizeof(expires), "<invalid>");
         else if (token->expires != 0)
                 nb_time_format(token->expires, expires);
@@ -31,15 +31,13 @@ static void print_token(const struct nb_bootstrap_token *token) {
 static int visit_secret(void *userdata, struct nb_json *item) {
         bool *has_header = userdata;
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        struct nb_failure f = { 0 };
-        struct nb_json json = { item->root, "a Secret of a token", NB_ANSWER_MALFORMED, &f, 0 };
-        char name[128];
 
-        nb_bootstrap_token_read(&json, &token);
-        if (json.r < 0) {
-                nb_json_line(item, "metadata.name", name, sizeof(name));
+        nb_bootstrap_token_read(item, &token);
+        if (item->r < 0)
+                return item->r;
+        if (token.flaw) {
                 fflush(stdout);
-                fprintf(stderr, "%s: %s\n", name, f.detail);
+                fprintf(stderr, "%s: %s\n", token.name, token.flaw);
                 return 0;
         }
         if (!*has_header)

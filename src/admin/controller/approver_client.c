@@ -435,7 +435,7 @@ static bool is_ours(const struct nb_controller *controller, const struct nb_node
         if (!request->token_id[0] || request->state == NB_CSR_STATE_DENIED ||
             request->state == NB_CSR_STATE_FAILED)
                 return false;
-        return !token || token->node ||
+        return !token || token->node[0] ||
                (!request->is_approved_by_controller &&
                 (request->is_in_bound_group || request->is_in_enrolled_group));
 }
@@ -475,7 +475,7 @@ static int adopt_claim(void *userdata, const struct nb_claim *claim) {
         struct nb_request_record *record;
 
         /* Kubernetes removes the claim of an earlier token with this ID. */
-        if (!token || !token->node || strcmp(claim->token_uid, token->uid) != 0 ||
+        if (!token || !token->node[0] || strcmp(claim->token_uid, token->uid) != 0 ||
             nb_records_find(&controller->requests[NB_NODE_REQUEST_CLIENT], claim->csr_name))
                 return 0;
         record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, claim->csr_name,

@@ -25,6 +25,7 @@
 #include "admin/policy/serving_policy.h"
 #include "base/failure.h"
 #include "crypto/digest.h"
+#include "kube_api/jws.h"
 #include "system/options.h"
 
 #define NB_CONTROLLER_PARTS_MAX 4
@@ -71,15 +72,21 @@ struct nb_request_record {
         bool is_approving; /* this is decided, and the answer is awaited */
 };
 
-/* A Secret with a bootstrap token, without the token's secret. */
+/* A Secret of a bootstrap token, without its key. As in bootstrap_token.h, but for the last ones.
+ */
 struct nb_token_record {
-        struct nb_record record; /* key: the ID */
+        struct nb_record record; /* key: the name */
         char id[NB_TOKEN_ID_LEN + 1];
         char uid[64];
-        time_t expires; /* 0: never */
-        bool is_expiration_malformed, may_sign, may_authenticate;
-        char *node;             /* NULL for any */
-        struct nb_rate reports; /* of requests by this token */
+        time_t created, expires;
+        bool has_flaw;
+        char node[NB_NODE_NAME_MAX + 1];
+        struct nb_rate reports;         /* of requests by this token */
+        char signature[NB_JWS_LEN + 1]; /* "" if cluster-info has none, or it is not computed */
+        bool is_wanted;                 /* in cluster-info */
+        uint64_t due_ms;                /* of the next deletion */
+        unsigned attempt;               /* failed deletions */
+        char name[];
 };
 
 /* Callbacks may be NULL. They must not send requests: they queue work that does. */
@@ -96,15 +103,6 @@ struct nb_part {
         /* The request was deleted. Returns whether to keep the record. */
         bool (*on_request_deleted)(struct nb_controller *controller,
                                    struct nb_request_record *record);
-        /* For every Secret of a token, also if nb_bootstrap_token_read() refuses it: signer and
-         * cleaner treat such Secrets as Kubernetes' own controllers do, and keep records of their
-         * own. on_secrets_listed() is called before the first Secret of a list (false) and after
-         * the last one (true). */
-        void (*on_secret)(struct nb_controller *controller, struct nb_json *object,
-                          enum nb_change change);
-        void (*on_secrets_listed)(struct nb_controller *controller, bool is_complete);
-        /* `object` is NULL if there is no ConfigMap cluster-info. */
-        void (*on_cluster_info)(struct nb_controller *controller, struct nb_json *object);
         /* All lists are complete and this controller is the leader: at the beginning, and each time
          * that it becomes the leader. */
         int (*on_lead)(struct nb_controller *controller, struct nb_failure *f);
@@ -130,6 +128,22 @@ struct nb_lease {
         char observed[512];
         char leader[256]; /* another controller, as it was logged; "" for none */
         char resource_version[64];
+};
+
+/* For signer.c. Zero: this part does not run. */
+struct nb_signer {
+        struct nb_work work;
+        char *content;      /* data.kubeconfig, which is signed; NULL: not read yet */
+        bool is_complete;   /* all signatures are computed over this content */
+        unsigned n_written; /* changes since a token or the content changed */
+        bool is_missing_reported, is_full_reported;
+};
+
+/* For cleaner.c. */
+struct nb_cleaner {
+        struct nb_work work;
+        char name[NB_TOKEN_SECRET_NAME_MAX + 1]; /* of the Secret that is being deleted; or "" */
+        bool is_clock_reported;
 };
 
 /* For metrics.c. */
@@ -165,7 +179,6 @@ struct nb_controller {
         struct nb_records tokens;
         struct nb_records enrolled; /* nodes, with their keys */
         bool is_proof_required;     /* by the policy, as it was seen last */
-        size_t n_unsigned;          /* tokens for which cluster-info has no room */
         struct nb_queue queue;
         struct nb_call_slot {
                 struct nb_work *work; /* that runs, or waits for an answer; NULL: none does */
@@ -190,8 +203,10 @@ struct nb_controller {
         bool is_changed;            /* since the last report */
         uint64_t report_ms;         /* of the next report */
         char last[160];             /* what the controller did last, for people */
-        bool has_cluster_info, is_ready;
-        void *signer, *cleaner, *approver_serving; /* private to these parts */
+        bool is_ready;
+        struct nb_signer signer;
+        struct nb_cleaner cleaner;
+        void *approver_serving; /* private to this part */
 };
 
 /* Queues work. If the work is running, its on_change() is called after the run instead. Without
@@ -219,8 +234,39 @@ bool nb_controller_take_answer(struct nb_controller *controller,
 int nb_controller_renew_credential(struct nb_controller *controller,
                                    const struct nb_failure *rejected);
 
+/* Finds the record of the token with this ID. */
+struct nb_token_record *nb_token_record_find(const struct nb_records *tokens, const char *id);
+
+/* The same for a token without a flaw. */
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
                                                  const char *id);
+
+/* Signs cluster-info soon, if the signer runs. */
+void nb_signer_wake(struct nb_controller *controller);
+
+/* After a change of a token; NULL: one was deleted. The signature is computed now, so that the key
+ * is not kept. */
+void nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
+                        const struct nb_bootstrap_token *token);
+
+/* A joining node reads at most NB_CLUSTER_INFO_MAX bytes of cluster-info. A signature takes 126,
+ * and its entries in metadata.managedFields 29 for each of two writers. */
+#define NB_SIGNATURES_MAX 5000
+/* Bytes of one patch, below the limit of a request body. */
+#define NB_SIGNATURES_BODY_MAX ((size_t)60 * 1024)
+
+/* Marks the tokens that cluster-info should have signatures of: of those that are not expired, at
+ * most `max`, the newest. Returns how many are left out for lack of room, or -ENOMEM. */
+ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t max);
+
+/*
+ * Appends the JSON merge patch that adds the wanted signatures to `cluster_info` (a ConfigMap), and
+ * removes all others. It contains only differences, as many as fit into the buffer. It applies only
+ * to this version of the ConfigMap. Returns the number of changes; negative: cluster_info->r,
+ * -ENOMEM, -EINVAL.
+ */
+ssize_t nb_signatures_plan(const struct nb_records *tokens, struct nb_json *cluster_info,
+                           struct nb_buffer *ret_body);
 
 /* Reads a CSR again. 1: read, the caller calls nb_node_request_done(); 0: there is no CSR of this
  * name, or it is another one now. */

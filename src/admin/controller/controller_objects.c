@@ -284,121 +284,100 @@ void nb_controller_wake_requests(struct nb_controller *controller, const char *t
                 wake_kind(controller, &controller->requests[i], token_id, node);
 }
 
-/* --- Tokens --- */
+/* --- Tokens and cluster-info --- */
+
+struct nb_token_record *nb_token_record_find(const struct nb_records *tokens, const char *id) {
+        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_SECRET_NAME_MAX];
+
+        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
+        return (struct nb_token_record *)nb_records_find(tokens, name);
+}
 
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
                                                  const char *id) {
-        return (struct nb_token_record *)nb_records_find(&controller->tokens, id);
+        struct nb_token_record *record = nb_token_record_find(&controller->tokens, id);
+
+        return record && !record->has_flaw ? record : NULL;
 }
 
-static void drop_token(struct nb_controller *controller, struct nb_token_record *record) {
-        nb_records_remove(&controller->tokens, &record->record);
+static void drop_token(void *userdata, struct nb_record *record) {
+        struct nb_controller *controller = userdata;
+
+        nb_records_remove(&controller->tokens, record);
         controller->is_changed = true;
-        free(record->node);
         free(record);
+        nb_signer_on_token(controller, NULL, NULL);
 }
 
-static void delete_token(struct nb_controller *controller, struct nb_token_record *record) {
-        drop_token(controller, record);
-}
-
-static struct nb_token_record *add_token(struct nb_controller *controller, const char *id) {
-        struct nb_token_record *record = calloc(1, sizeof(*record));
+static struct nb_token_record *add_token(struct nb_controller *controller, const char *name) {
+        struct nb_token_record *record = calloc(1, sizeof(*record) + strlen(name) + 1);
 
         if (!record)
                 return NULL;
-        snprintf(record->id, sizeof(record->id), "%s", id);
-        record->record.key = record->id;
+        record->record.key = strcpy(record->name, name);
         if (nb_records_add(&controller->tokens, &record->record) >= 0)
                 return record;
         free(record);
         return NULL;
 }
 
-static void write_token(struct nb_controller *controller, const struct nb_bootstrap_token *token) {
-        struct nb_token_record *record = nb_controller_find_token(controller, token->id);
-        char *node = token->node[0] ? strdup(token->node) : NULL;
-
+static void write_token(struct nb_controller *controller, struct nb_token_record *record,
+                        const struct nb_bootstrap_token *token) {
         if (!record)
-                record = add_token(controller, token->id);
-        if (!record || (token->node[0] && !node)) {
-                nb_log(LOG_ERR, NB_NONE, "token %s: memory ran out", token->id);
-                free(node);
+                record = add_token(controller, token->name);
+        if (!record) {
+                nb_log(LOG_ERR, NB_NONE, "Secret %s: memory ran out", token->name);
                 return;
         }
         nb_records_touch(&controller->tokens, &record->record);
-        free(record->node);
-        record->node = node;
+        record->created = token->created;
         record->expires = token->expires;
-        record->is_expiration_malformed = token->is_expiration_malformed;
-        record->may_sign = token->may_sign;
-        record->may_authenticate = token->may_authenticate;
+        record->has_flaw = token->flaw;
+        memcpy(record->id, token->id, sizeof(record->id));
         memcpy(record->uid, token->uid, sizeof(record->uid));
-        nb_controller_wake_requests(controller, token->id, NULL);
+        memcpy(record->node, token->node, sizeof(record->node));
+        nb_signer_on_token(controller, record, token);
+        if (token->flaw)
+                nb_log(LOG_DEBUG, NB_NONE, "Secret %s: %s", token->name, token->flaw);
+        else
+                nb_controller_wake_requests(controller, token->id, NULL);
 }
 
 static void on_token(void *userdata, struct nb_json *object, enum nb_change change) {
         struct nb_controller *controller = userdata;
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        struct nb_failure f = { 0 };
-        struct nb_json view = { object->root, object->what, object->code, &f, object->r };
-        struct nb_token_record *record;
+        struct nb_record *record;
 
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_secret)
-                        controller->parts[i]->on_secret(controller, object, change);
-        nb_bootstrap_token_read(&view, &token);
-        if (view.r < 0) {
-                nb_log(LOG_DEBUG, NB_NONE, "%s", f.detail);
+        nb_bootstrap_token_read(object, &token);
+        if (object->r < 0)
                 return;
-        }
         controller->is_changed = true;
-        record = nb_controller_find_token(controller, token.id);
+        record = nb_records_find(&controller->tokens, token.name);
         if (change != NB_CHANGE_DELETED)
-                write_token(controller, &token);
+                write_token(controller, (struct nb_token_record *)record, &token);
         else if (record)
-                delete_token(controller, record);
-}
-
-static void sweep_token(void *userdata, struct nb_record *record) {
-        delete_token(userdata, (struct nb_token_record *)record);
+                drop_token(controller, record);
 }
 
 static void on_tokens_listed(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
         if (is_complete)
-                nb_records_sweep(&controller->tokens, sweep_token, controller);
+                nb_records_sweep(&controller->tokens, drop_token, controller);
         else
                 nb_records_begin(&controller->tokens);
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_secrets_listed)
-                        controller->parts[i]->on_secrets_listed(controller, is_complete);
 }
 
-/* --- cluster-info and Nodes --- */
-
-static void tell_cluster_info(struct nb_controller *controller, struct nb_json *object) {
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_cluster_info)
-                        controller->parts[i]->on_cluster_info(controller, object);
+static void on_cluster_info(void *userdata, struct nb_json *object _unused_,
+                            enum nb_change change _unused_) {
+        nb_signer_wake(userdata);
 }
 
-static void on_cluster_info(void *userdata, struct nb_json *object, enum nb_change change) {
-        struct nb_controller *controller = userdata;
-
-        controller->has_cluster_info = change != NB_CHANGE_DELETED;
-        tell_cluster_info(controller, change == NB_CHANGE_DELETED ? NULL : object);
+static void on_cluster_info_listed(void *userdata, bool is_complete _unused_) {
+        nb_signer_wake(userdata);
 }
 
-static void on_cluster_info_listed(void *userdata, bool is_complete) {
-        struct nb_controller *controller = userdata;
-
-        if (!is_complete)
-                controller->has_cluster_info = false;
-        else if (!controller->has_cluster_info)
-                tell_cluster_info(controller, NULL);
-}
+/* --- Nodes --- */
 
 static void on_node(void *userdata, struct nb_json *object, _unused_ enum nb_change change) {
         const char *name = nb_json_string(object, "metadata.name");
@@ -473,13 +452,14 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
 };
 
 void nb_controller_add_watches(struct nb_controller *controller) {
-        bool is_needed[_WATCHED_N] = { 0 };
+        bool is_needed[_WATCHED_N] = {
+                [WATCHED_TOKENS] = true,
+                [WATCHED_CLUSTER_INFO] = controller->signer.work.run,
+        };
 
         for (size_t i = 0; i < controller->n_parts; i++) {
                 const struct nb_part *part = controller->parts[i];
 
-                is_needed[WATCHED_TOKENS] |= part->on_request || part->on_secret;
-                is_needed[WATCHED_CLUSTER_INFO] |= part->on_cluster_info != NULL;
                 if (part->on_request)
                         is_needed[WATCHED_NODES] = is_needed[WATCHED_NODE_RECORDS] =
                                 is_needed[WATCHED_POLICY] = true;
@@ -503,7 +483,7 @@ void nb_controller_drop_records(struct nb_controller *controller) {
                 nb_records_done(requests);
         }
         nb_records_begin(&controller->tokens);
-        nb_records_sweep(&controller->tokens, sweep_token, controller);
+        nb_records_sweep(&controller->tokens, drop_token, controller);
         nb_enrolled_done(controller);
         nb_records_done(&controller->tokens);
 }

@@ -6,175 +6,195 @@
 
 #include "admin/client/calls.h"
 #include "admin/controller/controller.h"
-#include "admin/controller/signatures.h"
 #include "base/macro.h"
+#include "kube/cluster_info.h"
 #include "system/clock.h"
 #include "system/log.h"
 
 /*
  * Keeps the signatures of cluster-info, as bootstrapsigner of kube-controller-manager does. The
- * signer waits 0.5 to 1 s before it writes. If bootstrapsigner runs too, it writes in that time,
- * and nothing is left to do. If another party undoes a change again and again, for example because
- * its clock is wrong, the signer waits longer before each attempt.
+ * signer waits 0.5 to 1 s before it writes. If bootstrapsigner runs too, it writes in that
+ * time, and nothing is left to do. If another party undoes a change again and again, for example
+ * because its clock is wrong, the signer waits longer before each attempt.
  */
-
 #define DELAY_MS 1000 /* nb_backoff_ms() reduces it to 500 to 1000 ms */
 #define DELAY_MAX_MS 60000
-#define UNDONE_REPORTED 3 /* times */
+#define WRITTEN_REPORTED 4 /* times */
 
-struct signer {
-        struct nb_controller *controller;
-        struct nb_records signatures;
-        struct nb_work work;
-        char *content; /* data.kubeconfig, over which the MACs are computed; NULL: not read yet */
-        bool is_complete;  /* all signatures are computed over this content */
-        bool has_changed;  /* a token or the content, since the last change of cluster-info */
-        unsigned n_undone; /* changes in a row that another party has undone */
-        bool is_missing_reported;
-};
+#define CHANGE_MAX 512 /* of one key with its value; Kubernetes limits a key to 253 bytes */
 
-static void queue_signing(struct signer *signer) {
-        if (signer->work.heap)
-                return;
-        nb_controller_queue(
-                signer->controller, &signer->work,
-                nb_now_ms() + nb_backoff_ms(signer->n_undone, DELAY_MS, DELAY_MAX_MS, nb_random()));
+void nb_signer_wake(struct nb_controller *controller) {
+        struct nb_signer *signer = &controller->signer;
+
+        if (signer->work.run && !signer->work.heap)
+                nb_controller_queue(controller, &signer->work,
+                                    nb_now_ms() + nb_backoff_ms(signer->n_written, DELAY_MS,
+                                                                DELAY_MAX_MS, nb_random()));
 }
 
-static void queue_changed(struct signer *signer) {
-        signer->has_changed = true;
-        signer->n_undone = 0;
-        queue_signing(signer);
+static void sign_again(void *userdata) {
+        nb_signer_wake(userdata);
+}
+
+/* --- Signatures --- */
+
+static struct nb_token_record *token_at(const struct nb_records *tokens, size_t i) {
+        return (struct nb_token_record *)tokens->records[i];
+}
+
+/* The newest first; of the same age, in the order of their names. */
+static int compare_age(const void *a, const void *b) {
+        const struct nb_token_record *first = *(struct nb_token_record *const *)a;
+        const struct nb_token_record *second = *(struct nb_token_record *const *)b;
+
+        if (first->created != second->created)
+                return first->created > second->created ? -1 : 1;
+        return strcmp(first->name, second->name);
+}
+
+ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t max) {
+        _cleanup_(nb_freep) struct nb_token_record **wanted = calloc(tokens->n + 1,
+                                                                     sizeof(*wanted));
+        size_t n = 0;
+
+        if (!wanted)
+                return -ENOMEM;
+        for (size_t i = 0; i < tokens->n; i++) {
+                struct nb_token_record *token = token_at(tokens, i);
+
+                token->is_wanted = token->signature[0] &&
+                                   !nb_bootstrap_token_is_expired(token->expires, now);
+                if (token->is_wanted)
+                        wanted[n++] = token;
+        }
+        qsort(wanted, n, sizeof(*wanted), compare_age);
+        for (size_t i = max; i < n; i++)
+                wanted[i]->is_wanted = false;
+        return n > max ? (ssize_t)(n - max) : 0;
+}
+
+/* Whether something may have been left out. */
+static bool is_full(const struct nb_buffer *body) {
+        return body->len + CHANGE_MAX > body->max;
+}
+
+/* `value` NULL removes the key. Returns whether there is room. */
+static bool put_change(struct nb_json_writer *writer, const char *key, const char *value) {
+        if (is_full(writer->buffer))
+                return false;
+        nb_json_put_string(writer, key, value);
+        return true;
+}
+
+ssize_t nb_signatures_plan(const struct nb_records *tokens, struct nb_json *cluster_info,
+                           struct nb_buffer *ret_body) {
+        struct nb_json_writer writer = { .buffer = ret_body };
+        char version[NB_RESOURCE_VERSION_SIZE] = "";
+        ssize_t n = 0;
+        int r;
+
+        nb_json_copy(cluster_info, "metadata.resourceVersion", version, sizeof(version));
+        nb_json_open(&writer, NULL, '{');
+        nb_json_open(&writer, "metadata", '{');
+        nb_json_put_string(&writer, "resourceVersion", version);
+        nb_json_close(&writer);
+        nb_json_open(&writer, "data", '{');
+        /* The removals make room for the additions. */
+        for (const char *key = NULL; (key = nb_json_next_key(cluster_info, "data", key));) {
+                const size_t prefix_len = strlen(NB_SIGNATURE_PREFIX);
+                const struct nb_token_record *token;
+
+                if (strncmp(key, NB_SIGNATURE_PREFIX, prefix_len) != 0)
+                        continue;
+                token = nb_token_record_find(tokens, key + prefix_len);
+                if (!token || !token->is_wanted)
+                        n += put_change(&writer, key, NULL);
+        }
+        for (size_t i = 0; i < tokens->n; i++) {
+                const struct nb_token_record *token = token_at(tokens, i);
+                const char *found;
+                char path[64];
+
+                snprintf(path, sizeof(path), "data." NB_SIGNATURE_PREFIX "%s", token->id);
+                found = nb_json_string(cluster_info, path);
+                if (token->is_wanted && (!found || strcmp(found, token->signature) != 0))
+                        n += put_change(&writer, path + strlen("data."), token->signature);
+        }
+        r = nb_json_finish(&writer);
+        if (r >= 0)
+                r = cluster_info->r;
+        return r < 0 ? r : n;
 }
 
 /* --- The tokens --- */
 
-static void drop_signature(void *userdata, struct nb_record *record) {
-        struct signer *signer = userdata;
-
-        nb_records_remove(&signer->signatures, record);
-        free(record);
-        queue_changed(signer);
-}
-
-/* NULL without memory. */
-static struct nb_signature *find_or_add(struct signer *signer, const char *id) {
-        struct nb_record *record = nb_records_find(&signer->signatures, id);
-        struct nb_signature *signature;
-
-        if (record) {
-                nb_records_touch(&signer->signatures, record);
-                return (struct nb_signature *)record;
-        }
-        signature = calloc(1, sizeof(*signature));
-        if (!signature)
-                return NULL;
-        snprintf(signature->id, sizeof(signature->id), "%s", id);
-        signature->record.key = signature->id;
-        if (nb_records_add(&signer->signatures, &signature->record) < 0) {
-                free(signature);
-                return NULL;
-        }
-        return signature;
-}
-
 /* Without content, sign() lists the Secrets again. */
-static int keep_signature(struct signer *signer, const struct nb_token_secret *secret) {
-        struct nb_signature *signature = find_or_add(signer, secret->signer_id);
+static int keep_signature(struct nb_signer *signer, struct nb_token_record *record,
+                          const struct nb_bootstrap_token *token) {
+        struct nb_buffer signature = NB_BUFFER_IN(record->signature);
 
-        if (!signature)
-                return -ENOMEM;
-        signature->created = secret->created;
-        signature->expires = secret->expires;
-        return signer->content ? nb_signature_compute(signature, secret, signer->content,
-                                                      strlen(signer->content))
-                               : 0;
+        record->signature[0] = '\0';
+        if (!token->is_signer || !signer->content)
+                return 0;
+        return nb_jws_sign(token->id, token->secret, strlen(token->secret), signer->content,
+                           &signature);
 }
 
-static void on_secret(struct nb_controller *controller, struct nb_json *object,
-                      enum nb_change change) {
-        struct signer *signer = controller->signer;
-        struct nb_token_secret secret = { 0 };
-        struct nb_record *record;
-        int r = 0;
+void nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
+                        const struct nb_bootstrap_token *token) {
+        struct nb_signer *signer = &controller->signer;
 
-        nb_token_secret_read(object, &secret);
-        if (object->r < 0)
-                return;
-        if (change != NB_CHANGE_DELETED && secret.signer_id[0]) {
-                r = keep_signature(signer, &secret);
-                queue_changed(signer);
-        } else {
-                const char *id = secret.name + strlen(NB_TOKEN_SECRET_NAME_PREFIX);
-
-                record = strncmp(secret.name, NB_TOKEN_SECRET_NAME_PREFIX,
-                                 strlen(NB_TOKEN_SECRET_NAME_PREFIX)) == 0
-                                 ? nb_records_find(&signer->signatures, id)
-                                 : NULL;
-                if (record)
-                        drop_signature(signer, record);
-        }
-        if (r < 0)
-                object->r = nb_failure_set(object->f, NB_INTERNAL, r,
-                                           "cannot sign cluster-info with the token %s: %m",
-                                           secret.signer_id);
-        nb_token_secret_done(&secret);
+        if (record && keep_signature(signer, record, token) < 0)
+                signer->is_complete = false;
+        signer->n_written = 0;
+        nb_signer_wake(controller);
 }
 
-static void on_secrets_listed(struct nb_controller *controller, bool is_complete) {
-        struct signer *signer = controller->signer;
-
-        if (is_complete)
-                nb_records_sweep(&signer->signatures, drop_signature, signer);
-        else
-                nb_records_begin(&signer->signatures);
-}
-
-/* --- cluster-info --- */
-
+/* The watch reports a token that has no record yet. */
 static int visit_secret(void *userdata, struct nb_json *item) {
-        struct signer *signer = userdata;
-        struct nb_token_secret secret = { 0 };
+        struct nb_controller *controller = userdata;
+        _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
+        struct nb_token_record *record;
         int r = 0;
 
-        nb_token_secret_read(item, &secret);
+        nb_bootstrap_token_read(item, &token);
         if (item->r < 0)
                 return item->r;
-        if (secret.signer_id[0])
-                r = keep_signature(signer, &secret);
-        nb_token_secret_done(&secret);
+        record = (struct nb_token_record *)nb_records_find(&controller->tokens, token.name);
+        if (record)
+                r = keep_signature(&controller->signer, record, &token);
         return r < 0 ? nb_failure_set(item->f, NB_INTERNAL, r, "cannot sign cluster-info: %m") : 0;
 }
 
-/* Computes all signatures for another content. The secrets are needed for that, and are not kept.
- */
-static int adopt_content(struct signer *signer, const char *content, struct nb_failure *f) {
+/* Computes all signatures for another content. The keys are needed for that. */
+static int adopt_content(struct nb_controller *controller, const char *content,
+                         struct nb_failure *f) {
+        struct nb_signer *signer = &controller->signer;
         int r;
 
-        if (signer->is_complete && strcmp(signer->content, content) == 0)
-                return 0;
         if (!signer->content || strcmp(signer->content, content) != 0) {
                 signer->is_complete = false;
                 free(signer->content);
                 signer->content = strdup(content);
                 if (!signer->content)
                         return nb_failure_set_memory(f);
-                for (size_t i = 0; i < signer->signatures.n; i++)
-                        ((struct nb_signature *)signer->signatures.records[i])->has_mac = false;
         }
-        r = nb_admin_list(&signer->controller->admin, "listing the tokens",
-                          NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret, signer,
+        if (signer->is_complete)
+                return 0;
+        r = nb_admin_list(&controller->admin, "listing the tokens",
+                          NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret, controller,
                           NULL, f);
         if (r < 0)
                 return r;
         signer->is_complete = true;
-        signer->has_changed = true;
-        signer->n_undone = 0;
+        signer->n_written = 0;
         return 0;
 }
 
+/* --- cluster-info --- */
+
 /* Returns data.kubeconfig, or NULL if there is nothing to sign. */
-static const char *find_content(struct signer *signer, struct nb_json *cluster_info,
+static const char *find_content(struct nb_signer *signer, struct nb_json *cluster_info,
                                 bool has_cluster_info) {
         const char *content = has_cluster_info ? nb_json_string(cluster_info, "data.kubeconfig")
                                                : NULL;
@@ -188,29 +208,20 @@ static const char *find_content(struct signer *signer, struct nb_json *cluster_i
         return content;
 }
 
-static void report_left_out(struct nb_controller *controller, size_t n_left_out) {
-        if (n_left_out > 0 && controller->n_unsigned == 0)
+static void report_left_out(struct nb_signer *signer, ssize_t n_left_out) {
+        if (n_left_out > 0 && !signer->is_full_reported)
                 nb_log(LOG_WARNING, NB_NONE,
-                       "cluster-info has room for %d signatures; the oldest %zu tokens are left "
+                       "cluster-info has room for %d signatures; the oldest %zd tokens are left "
                        "out, and cannot be used for discovery",
                        NB_SIGNATURES_MAX, n_left_out);
-        controller->n_unsigned = n_left_out;
+        signer->is_full_reported = n_left_out > 0;
 }
 
-static void count_undone(struct signer *signer) {
-        if (signer->has_changed)
-                return;
-        signer->n_undone++;
-        if (signer->n_undone == UNDONE_REPORTED)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "somebody else changes the signatures of cluster-info again and again; "
-                       "compare the clocks of this machine and of kube-controller-manager");
-}
-
-static int write_signatures(struct signer *signer, const struct nb_buffer *body, ssize_t n_changes,
-                            bool is_complete, struct nb_failure *f) {
+static int write_signatures(struct nb_controller *controller, const struct nb_buffer *body,
+                            ssize_t n_changes, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        int r = nb_admin_perform(&signer->controller->admin,
+        struct nb_signer *signer = &controller->signer;
+        int r = nb_admin_perform(&controller->admin,
                                  &(const struct nb_admin_call){ .method = "PATCH",
                                                                 .what = "signing cluster-info",
                                                                 .path = NB_CLUSTER_INFO_PATH,
@@ -221,100 +232,71 @@ static int write_signatures(struct signer *signer, const struct nb_buffer *body,
         if (r < 0)
                 return r;
         if (r == 404 || r == 409) {
-                queue_signing(signer);
+                nb_signer_wake(controller);
                 return 0;
         }
-        count_undone(signer);
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", n_changes);
-        nb_controller_note(signer->controller, "changed %zd signatures", n_changes);
-        if (is_complete)
-                signer->has_changed = false;
-        else
-                nb_controller_queue(signer->controller, &signer->work, nb_now_ms());
+        nb_controller_note(controller, "changed %zd signatures", n_changes);
+        /* The watch of cluster-info reports this change, and the rest is written. */
+        if (!is_full(body) && ++signer->n_written == WRITTEN_REPORTED)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "somebody else changes the signatures of cluster-info again and again; "
+                       "compare the clocks of this machine and of kube-controller-manager");
         return 0;
 }
 
 static int sign(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
-        struct signer *signer = userdata;
+        struct nb_controller *controller = userdata;
+        struct nb_signer *signer = &controller->signer;
         _cleanup_(nb_json_done) struct nb_json cluster_info = { 0 };
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(NB_SIGNATURES_BODY_MAX);
         const char *content;
-        bool is_complete = true;
         ssize_t n;
         int r;
 
-        r = nb_admin_get(&signer->controller->admin, "reading cluster-info", NB_CLUSTER_INFO_PATH,
+        r = nb_admin_get(&controller->admin, "reading cluster-info", NB_CLUSTER_INFO_PATH,
                          &cluster_info, f);
         if (r < 0)
                 return r;
         content = find_content(signer, &cluster_info, r > 0);
         if (!content)
                 return cluster_info.r;
-        r = adopt_content(signer, content, f);
+        r = adopt_content(controller, content, f);
         if (r < 0)
                 return r;
-        n = nb_signatures_choose(&signer->signatures, time(NULL), NB_SIGNATURES_MAX);
-        if (n < 0)
-                return nb_failure_set_memory(f);
-        report_left_out(signer->controller, (size_t)n);
-        n = nb_signatures_plan(&signer->signatures, &cluster_info, body.max, &body, &is_complete);
+        n = nb_signatures_choose(&controller->tokens, time(NULL), NB_SIGNATURES_MAX);
+        if (n >= 0) {
+                report_left_out(signer, n);
+                n = nb_signatures_plan(&controller->tokens, &cluster_info, &body);
+        }
         if (n < 0)
                 return nb_failure_set(f, NB_INTERNAL, (int)n, "cannot format the signatures: %m");
-        if (n == 0) {
-                signer->has_changed = false;
-                return 0;
-        }
-        return write_signatures(signer, &body, n, is_complete, f);
+        return n > 0 ? write_signatures(controller, &body, n, f) : 0;
 }
 
 /* --- The part --- */
 
-static void sign_again(void *userdata) {
-        queue_signing(userdata);
-}
-
-static void on_cluster_info(struct nb_controller *controller, struct nb_json *object _unused_) {
-        queue_signing(controller->signer);
-}
-
-static int begin_signer(struct nb_controller *controller, struct nb_failure *f) {
-        struct signer *signer = calloc(1, sizeof(*signer));
-
-        if (!signer)
-                return nb_failure_set_memory(f);
-        signer->controller = controller;
-        signer->has_changed = true;
-        signer->work = (struct nb_work){ .run = sign, .on_change = sign_again, .userdata = signer };
-        controller->signer = signer;
+static int begin_signer(struct nb_controller *controller, struct nb_failure *f _unused_) {
+        controller->signer.work = (struct nb_work){ .run = sign,
+                                                    .on_change = sign_again,
+                                                    .userdata = controller };
         return 0;
 }
 
 static int on_lead(struct nb_controller *controller, struct nb_failure *f _unused_) {
-        queue_signing(controller->signer);
+        nb_signer_wake(controller);
         return 0;
 }
 
 static void end_signer(struct nb_controller *controller) {
-        struct signer *signer = controller->signer;
-
-        if (!signer)
-                return;
-        nb_controller_drop_work(controller, &signer->work);
-        for (size_t i = 0; i < signer->signatures.n; i++)
-                free(signer->signatures.records[i]);
-        nb_records_done(&signer->signatures);
-        free(signer->content);
-        free(signer);
-        controller->signer = NULL;
+        nb_controller_drop_work(controller, &controller->signer.work);
+        free(controller->signer.content);
 }
 
 const struct nb_part nb_part_signer = {
         .name = "signer",
         .is_default = true,
         .begin = begin_signer,
-        .on_secret = on_secret,
-        .on_secrets_listed = on_secrets_listed,
-        .on_cluster_info = on_cluster_info,
         .on_lead = on_lead,
         .end = end_signer,
 };

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
+#include <unistd.h>
 
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/secret_data.h"
@@ -11,12 +11,11 @@
 #include "kube/object.h"
 #include "system/clock.h"
 
-#define LOWER "abcdefghijklmnopqrstuvwxyz"
-#define DIGITS "0123456789"
 #define GROUP_PREFIX "system:bootstrappers:"
 #define GROUP_REST_MAX 256
-#define VALUE_MAX (64 * 1024) /* of a description that another program wrote */
-#define OBJECT_ROOM 8192      /* no Secret that is formatted here is larger */
+#define EXPIRATION_MAX 127
+#define NODE_PATH "metadata.annotations." NB_TOKEN_NODE_ANNOTATION
+#define OBJECT_ROOM 8192 /* no Secret that is formatted here is larger */
 
 /* Data of the Secret (kubernetes cluster-bootstrap/token/api/types.go). */
 #define DATA_ID "token-id"
@@ -34,20 +33,19 @@ void nb_bootstrap_token_done(struct nb_bootstrap_token *token) {
 /* --- Generating --- */
 
 static int fill_random(char *ret, size_t len) {
-        static const char characters[] = DIGITS LOWER;
+        static const char characters[] = NB_DIGITS NB_LOWER;
         const unsigned n = sizeof(characters) - 1, limit = 256 / n * n;
         unsigned char bytes[64];
 
         for (size_t done = 0; done < len;) {
-                ssize_t got = getrandom(bytes, sizeof(bytes), 0);
-
-                if (got < 0 && errno != EINTR)
+                if (getentropy(bytes, sizeof(bytes)) < 0)
                         return -errno;
                 /* A byte at or above the limit would make the first characters more likely. */
-                for (ssize_t i = 0; i < got && done < len; i++)
+                for (size_t i = 0; i < sizeof(bytes) && done < len; i++)
                         if (bytes[i] < limit)
                                 ret[done++] = characters[bytes[i] % n];
         }
+        ret[len] = '\0';
         explicit_bzero(bytes, sizeof(bytes));
         return 0;
 }
@@ -55,114 +53,105 @@ static int fill_random(char *ret, size_t len) {
 int nb_bootstrap_token_generate(struct nb_bootstrap_token *ret_token) {
         int r = fill_random(ret_token->id, NB_TOKEN_ID_LEN);
 
-        if (r < 0)
-                return r;
-        ret_token->id[NB_TOKEN_ID_LEN] = '\0';
-        r = fill_random(ret_token->secret, NB_TOKEN_SECRET_LEN);
-        ret_token->secret[NB_TOKEN_SECRET_LEN] = '\0';
-        return r;
+        return r < 0 ? r : fill_random(ret_token->secret, NB_TOKEN_SECRET_LEN);
 }
 
 /* --- Values --- */
 
-bool nb_bootstrap_token_is_expired(const struct nb_bootstrap_token *token, time_t now) {
-        return token->is_expiration_malformed || (token->expires != 0 && token->expires <= now);
+bool nb_bootstrap_token_is_expired(time_t expires, time_t now) {
+        return expires != 0 && expires <= now;
 }
 
 bool nb_bootstrap_group_is_valid(const char *group, size_t len) {
         const size_t prefix_len = strlen(GROUP_PREFIX);
 
-        if (len <= prefix_len || len > prefix_len + GROUP_REST_MAX ||
-            memcmp(group, GROUP_PREFIX, prefix_len) != 0)
-                return false;
-        for (size_t i = prefix_len; i < len; i++)
-                if (!group[i] || !strchr(i + 1 < len ? LOWER DIGITS ":-" : LOWER DIGITS, group[i]))
-                        return false;
-        return true;
+        return len > prefix_len && len <= prefix_len + GROUP_REST_MAX &&
+               strncmp(group, GROUP_PREFIX, prefix_len) == 0 &&
+               strspn(group + prefix_len, NB_LOWER NB_DIGITS ":-") >= len - prefix_len &&
+               group[len - 1] != ':' && group[len - 1] != '-';
 }
 
 /* --- Reading --- */
 
-/* Copies a value that must be there; the failure does not quote it. */
-static void read_token_part(struct nb_json *json, const char *key, const char *expected, char *ret,
-                            size_t len) {
-        struct nb_buffer value = NB_BUFFER_INIT(len);
+static bool is_word(const char *text, size_t len) {
+        return strlen(text) == len && strspn(text, NB_LOWER NB_DIGITS) == len;
+}
 
-        nb_secret_data_read(json, key, expected, &value);
-        if (json->r >= 0 && (value.len != len || strspn(value.data, LOWER DIGITS) != len))
-                json->r = nb_failure_set(json->f, json->code, 0,
-                                         "%s: data.%s: expected base64 of %s, found another value",
-                                         json->what, key, expected);
-        if (json->r >= 0)
-                memcpy(ret, value.data, len + 1);
-        nb_buffer_wipe(&value);
+/* False if the value is too long, or no text; `ret` then has a part of it. */
+static bool read_value(struct nb_json *json, const char *key, char *ret, size_t size) {
+        struct nb_buffer value = { .data = ret, .allocated = size, .max = size - 1 };
+
+        return nb_secret_data_decode(json, key, &value) >= 0 && strlen(ret) == value.len;
 }
 
 static bool read_usage(struct nb_json *json, const char *key) {
-        _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(VALUE_MAX);
+        char value[sizeof("true")];
 
-        nb_secret_data_read(json, key, "text", &value);
-        return json->r >= 0 && strcmp(value.data, "true") == 0;
+        return read_value(json, key, value, sizeof(value)) && strcmp(value, "true") == 0;
 }
 
-static void read_expiration(struct nb_json *json, struct nb_bootstrap_token *token) {
-        _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(VALUE_MAX);
+static time_t read_expiration(struct nb_json *json) {
+        char text[EXPIRATION_MAX + 1];
+        time_t when;
 
-        nb_secret_data_read(json, DATA_EXPIRATION, "a time", &value);
-        if (json->r < 0 || value.len == 0)
-                return;
-        if (nb_rfc3339_parse(value.data, &token->expires) < 0)
-                token->is_expiration_malformed = true;
-        else if (token->expires == 0)
-                token->expires = 1; /* 0 would mean that it never expires */
-}
-
-static void read_lines(struct nb_json *json, struct nb_bootstrap_token *token) {
-        _cleanup_(nb_buffer_done) struct nb_buffer groups = NB_BUFFER_INIT(NB_TOKEN_GROUPS_MAX);
-        _cleanup_(nb_buffer_done) struct nb_buffer description = NB_BUFFER_INIT(VALUE_MAX);
-
-        nb_secret_data_read(json, DATA_GROUPS, "the names of groups, at most 1024 bytes", &groups);
-        nb_secret_data_read(json, DATA_DESCRIPTION, "text of at most 64 KiB", &description);
-        if (json->r < 0)
-                return;
-        nb_text_copy_line(groups.data, groups.len, token->groups, sizeof(token->groups));
-        nb_text_copy_line(description.data, description.len, token->description,
-                          sizeof(token->description));
+        if (!read_value(json, DATA_EXPIRATION, text, sizeof(text)))
+                return NB_TOKEN_EXPIRATION_MALFORMED;
+        if (!text[0])
+                return 0;
+        return nb_rfc3339_parse(text, &when) < 0 || when == 0 ? NB_TOKEN_EXPIRATION_MALFORMED
+                                                              : when;
 }
 
 /* A name that is not exactly a node's makes the token unusable: it was made for one node. */
-static void read_node(struct nb_json *json, struct nb_bootstrap_token *token) {
-        static const char path[] = "metadata.annotations." NB_TOKEN_NODE_ANNOTATION;
-        const char *name = nb_json_string(json, path);
+static bool read_node(struct nb_json *json, char ret[static NB_NODE_NAME_MAX + 1]) {
+        const char *name = nb_json_string(json, NODE_PATH);
 
-        if (!name)
-                return;
-        if (nb_node_name_parse(name, strlen(name), token->node) < 0 ||
-            strcmp(token->node, name) != 0)
-                nb_json_refuse(json, path, "the name of a node", name);
+        return !name || (nb_node_name_parse(name, strlen(name), ret) >= 0 && !strcmp(ret, name));
+}
+
+static bool has_id_in_name(const struct nb_bootstrap_token *token) {
+        const size_t prefix_len = strlen(NB_TOKEN_SECRET_NAME_PREFIX);
+
+        return strncmp(token->name, NB_TOKEN_SECRET_NAME_PREFIX, prefix_len) == 0 &&
+               strcmp(token->name + prefix_len, token->id) == 0;
 }
 
 void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *ret_token) {
-        const char *created = nb_json_string(json, "metadata.creationTimestamp");
+        const char *type = nb_json_string(json, "type"),
+                   *created = nb_json_string(json, "metadata.creationTimestamp");
         struct nb_bootstrap_token token = { 0 };
-        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
+        bool has_id, has_secret;
 
-        if (created && nb_rfc3339_parse(created, &token.created) < 0)
-                nb_json_refuse(json, "metadata.creationTimestamp", "a time", created);
-        nb_json_expect(json, "type", NB_TOKEN_SECRET_TYPE);
+        nb_json_copy(json, "metadata.name", token.name, sizeof(token.name));
         nb_json_copy(json, "metadata.uid", token.uid, sizeof(token.uid));
         nb_json_copy(json, "metadata.resourceVersion", token.resource_version,
                      sizeof(token.resource_version));
-        read_token_part(json, DATA_ID, "6 characters of a-z and 0-9", token.id, NB_TOKEN_ID_LEN);
-        read_token_part(json, DATA_SECRET, "16 characters of a-z and 0-9", token.secret,
-                        NB_TOKEN_SECRET_LEN);
-        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token.id);
-        nb_json_expect(json, "metadata.name", name);
-        read_expiration(json, &token);
+        token.expires = read_expiration(json);
         token.may_sign = read_usage(json, DATA_SIGNING);
         token.may_authenticate = read_usage(json, DATA_AUTHENTICATION);
-        read_lines(json, &token);
-        read_node(json, &token);
+        (void)read_value(json, DATA_DESCRIPTION, token.description, sizeof(token.description));
+        NB_TEXT_COPY_LINE(token.description, token.description);
+        if (!type || strcmp(type, NB_TOKEN_SECRET_TYPE) != 0)
+                token.flaw = "type: expected " NB_TOKEN_SECRET_TYPE;
+        if (created && nb_rfc3339_parse(created, &token.created) < 0)
+                token.flaw = "metadata.creationTimestamp: expected a time";
+        if (!read_value(json, DATA_GROUPS, token.groups, sizeof(token.groups)))
+                token.flaw = "data." DATA_GROUPS ": expected names of at most 1024 bytes";
+        NB_TEXT_COPY_LINE(token.groups, token.groups);
+        if (!read_node(json, token.node))
+                token.flaw = NODE_PATH ": expected the name of a node";
+        has_secret = read_value(json, DATA_SECRET, token.secret, sizeof(token.secret));
+        if (!has_secret || !is_word(token.secret, NB_TOKEN_SECRET_LEN))
+                token.flaw = "data." DATA_SECRET
+                             ": expected base64 of 16 characters of a-z and 0-9";
+        has_id = read_value(json, DATA_ID, token.id, sizeof(token.id)) &&
+                 is_word(token.id, NB_TOKEN_ID_LEN) && has_id_in_name(&token);
+        if (!has_id) {
+                token.flaw = "data." DATA_ID ": expected base64 of ID, 6 characters of a-z and "
+                             "0-9, in a Secret of the name " NB_TOKEN_SECRET_NAME_PREFIX "ID";
+                token.id[0] = '\0';
+        }
+        token.is_signer = has_id && has_secret && token.secret[0] && token.may_sign;
         if (json->r >= 0)
                 *ret_token = token;
         nb_bootstrap_token_done(&token);

@@ -8,6 +8,10 @@
  *
  * A bound token has the node's name in an annotation. kube-controller-manager and kubeadm
  * ignore annotations; the controller approves a request with this token only for this node.
+ *
+ * bootstrapsigner and tokencleaner of kube-controller-manager (pkg/controller/bootstrap/util.go,
+ * cluster-bootstrap/util/secrets) also use Secrets that have a flaw. Where ours run beside them,
+ * they must not disagree: what they need is read from every Secret.
  */
 
 #include <stdbool.h>
@@ -21,6 +25,7 @@
 #include "kube/token.h"
 
 #define NB_TOKEN_SECRET_NAME_PREFIX "bootstrap-token-"
+#define NB_TOKEN_SECRET_NAME_MAX 253
 #define NB_TOKEN_SECRET_TYPE "bootstrap.kubernetes.io/token"
 #define NB_TOKEN_NODE_ANNOTATION "node-bootstrap/node"
 #define NB_TOKEN_GROUP_DEFAULT "system:bootstrappers:kubeadm:default-node-token"
@@ -28,17 +33,19 @@
 #define NB_TOKEN_TTL_NODE_SEC (60 * 60)
 #define NB_TOKEN_GROUPS_MAX 1024
 #define NB_TOKEN_DESCRIPTION_MAX 1024
+#define NB_TOKEN_KEY_MAX 1024 /* Kubernetes signs with longer ones, which no machine can use */
+#define NB_TOKEN_EXPIRATION_MALFORMED ((time_t)-1)
 
 struct nb_bootstrap_token {
-        char id[NB_TOKEN_ID_LEN + 1];
-        char secret[NB_TOKEN_SECRET_LEN + 1]; /* wiped by nb_bootstrap_token_done() */
-        char uid[64];                         /* of the Secret; "" if it does not exist yet */
-        char resource_version[64];
-        time_t created;               /* 0: not yet, or not known */
-        time_t expires;               /* 0: never */
-        bool is_expiration_malformed; /* Kubernetes treats such a token as expired */
-        bool may_sign;                /* cluster-info is signed with it */
-        bool may_authenticate;
+        const char *flaw;                        /* why no request may be approved; or NULL */
+        char name[NB_TOKEN_SECRET_NAME_MAX + 1]; /* of the Secret */
+        char id[NB_TOKEN_ID_LEN + 1];            /* from the name; "" if that has none */
+        char secret[NB_TOKEN_KEY_MAX + 1];       /* wiped by nb_bootstrap_token_done() */
+        char uid[64], resource_version[64];      /* of the Secret */
+        time_t created;                          /* 0: not known */
+        time_t expires;                          /* 0: never */
+        bool may_sign, may_authenticate;
+        bool is_signer;                       /* cluster-info is signed with it, until it expires */
         char groups[NB_TOKEN_GROUPS_MAX + 1]; /* separated by commas; "" for none */
         char description[NB_TOKEN_DESCRIPTION_MAX + 1];
         char node[NB_NODE_NAME_MAX + 1]; /* of a bound token: its node; "" for any */
@@ -47,15 +54,14 @@ struct nb_bootstrap_token {
 /* Fills in id and secret, uniformly distributed, from getrandom(2). 0, -errno. */
 int nb_bootstrap_token_generate(struct nb_bootstrap_token *ret_token);
 
-/* Whether it is expired at `now`. */
-bool nb_bootstrap_token_is_expired(const struct nb_bootstrap_token *token, time_t now);
+bool nb_bootstrap_token_is_expired(time_t expires, time_t now);
 
-/* Whether `group` may be in auth-extra-groups: system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]. One
- * invalid group makes Kubernetes reject the token. */
+/* Whether the first `len` bytes of a string may be in auth-extra-groups:
+ * system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]. One invalid group makes Kubernetes reject the
+ * token. */
 bool nb_bootstrap_group_is_valid(const char *group, size_t len);
 
-/* Reads a Secret. json->r is set with NB_ANSWER_MALFORMED if its name, type, token-id and
- * token-secret do not fit together. The message never quotes the secret. */
+/* Reads a Secret. json->r is set for an object without name, UID and resourceVersion. */
 void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *ret_token);
 
 /* Appends the Secret as JSON. Wipe the buffer after use: it has the token's secret. 0, -ENOMEM. */

@@ -8,24 +8,28 @@
 
 #define VALUE_MAX ((size_t)64 * 1024)
 
-void nb_secret_data_read(struct nb_json *json, const char *key, const char *expected,
-                         struct nb_buffer *ret) {
+int nb_secret_data_decode(struct nb_json *json, const char *key, struct nb_buffer *ret) {
         char path[64];
         const char *text;
-        int r;
 
         snprintf(path, sizeof(path), "data.%s", key);
         text = nb_json_string(json, path);
         nb_buffer_append_string(ret, "");
-        r = text ? nb_base64_decode(text, strlen(text), ret) : ret->error;
+        return text ? nb_base64_decode(text, strlen(text), ret) : ret->error;
+}
+
+void nb_secret_data_read(struct nb_json *json, const char *key, const char *expected,
+                         struct nb_buffer *ret) {
+        int r = nb_secret_data_decode(json, key, ret);
+
         if (json->r < 0)
                 return;
         if (r == -ENOMEM)
                 json->r = nb_failure_set_memory(json->f);
         else if (r < 0 || strlen(ret->data) != ret->len)
                 json->r = nb_failure_set(json->f, json->code, 0,
-                                         "%s: %s: expected base64 of %s, found another value",
-                                         json->what, path, expected);
+                                         "%s: data.%s: expected base64 of %s, found another value",
+                                         json->what, key, expected);
 }
 
 void nb_secret_data_put(struct nb_json_writer *writer, const char *key, const char *value) {

@@ -6,6 +6,9 @@
 #include "base/buffer.h"
 #include "codec/json.h"
 
+/* Appends the decoded bytes of data.KEY, if there is one. 0 or ret->error. */
+int nb_secret_data_decode(struct nb_json *json, const char *key, struct nb_buffer *ret);
+
 /* Decodes data.KEY; leaves `ret` an empty text if there is none. `expected` describes a value of at
  * most ret->max bytes. The failure does not quote the value. */
 void nb_secret_data_read(struct nb_json *json, const char *key, const char *expected,

@@ -60,7 +60,7 @@ static bool is_malformed(const struct nb_client_case *facts) {
 /* When the request was made, by the clock of the API server: a request that was made in time may be
  * decided late, and this machine's clock may be wrong. */
 static bool is_token_expired(const struct nb_client_case *facts) {
-        return nb_bootstrap_token_is_expired(facts->token, facts->request->created);
+        return nb_bootstrap_token_is_expired(facts->token->expires, facts->request->created);
 }
 
 static bool is_token_disabled(const struct nb_client_case *facts) {

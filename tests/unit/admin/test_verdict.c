@@ -23,7 +23,7 @@ static const struct row {
         enum nb_reason reason;
         enum nb_verdict verdict;
         const char *text; /* part of the description; NULL: not checked */
-        bool is_token_missing, is_disabled, is_expiration_malformed;
+        bool is_token_missing, is_disabled;
         time_t expires, created, removed;
         const char *token_id, *request_node, *token_node, *flaw, *record_flaw, *policy_flaw;
         const char *request_group, *token_group; /* NULL: BOUND */
@@ -75,7 +75,7 @@ static const struct row {
         { "a request that was made in time, and is decided years later", NB_REASON_NONE,
           NB_VERDICT_APPROVE, .expires = MADE + 1 },
         { "a token with a malformed expiration", NB_REASON_TOKEN_EXPIRED, NB_VERDICT_REFUSE,
-          .is_expiration_malformed = true },
+          .expires = NB_TOKEN_EXPIRATION_MALFORMED },
 
         { "a request with a flaw", NB_REASON_MALFORMED, NB_VERDICT_REFUSE, ": the usages are wrong",
           .flaw = "the usages are wrong" },
@@ -164,7 +164,6 @@ static struct nb_client_case make_case(const struct row *row) {
         token = (struct nb_bootstrap_token){
                 .expires = row->expires,
                 .created = row->created,
-                .is_expiration_malformed = row->is_expiration_malformed,
                 .may_authenticate = !row->is_disabled,
         };
         snprintf(token.node, sizeof(token.node), "%s", or_default(row->token_node, "n1"));
