@@ -142,6 +142,11 @@ def test_what_the_readme_shows_is_what_the_program_prints():
     assert remedy in " ".join(check.split())
 
 
+def test_the_picture_is_that_of_the_journal():
+    done = subprocess.run([SOURCE / "docs/boot.py"], check=True, stdin=(SOURCE / "docs/boot.json").open(), stdout=subprocess.PIPE)
+    assert done.stdout == (SOURCE / "docs/boot.svg").read_bytes()
+
+
 def test_codes_in_the_documents_exist():
     """In the tables of docs/troubleshooting.md, and in brackets anywhere: a code that was renamed is found."""
     known = set(re.findall(r"^\[([a-z0-9-]+)\]$", "".join((SOURCE / name).read_text() for name in ("src/base/failures.def", "src/admin/admin_failures.def")), re.M))
