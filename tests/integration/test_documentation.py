@@ -133,7 +133,7 @@ def test_the_first_boot_is_the_example():
 
 def test_what_the_readme_shows_is_what_the_program_prints():
     """The stages of the transcript, and the remedy."""
-    setup, check = (example.text for example in documentation.examples("console"))
+    setup, check = (example.text for example in documentation.of_document(documentation.README) if example.kind == "console")
     source = "".join(path.read_text() for path in (SOURCE / "src").rglob("*.c"))
     stages = re.findall(r"^  ([a-z-]+): (.*), after [0-9]+ ms$", setup, re.M)
     assert len(stages) > 3 and all(f'"{name}"' in source and f'"{words}"' in source for name, words in stages)
