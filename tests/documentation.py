@@ -67,3 +67,10 @@ def commands(name):
     """The commands with this name. Where several documents have them, they are the same."""
     [text] = {example.text for example in examples("shell") if example.argument == name and example.is_of_document}
     return text
+
+
+def rows_of(heading):
+    """Cells of each row of the README's table below this heading."""
+    section = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line.startswith("|")]
+    return rows[2:]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands in the documents and the manual pages, run as written, from a fresh machine to a node."""
 
+import os
 import re
 import subprocess
 import sys
@@ -68,6 +69,35 @@ def test_in_one_line(new_node, cluster):
     node.write("/root/line", f"{command}\n", 0o600)
     type_in(node, "node-bootstrap setup - <line")
     cluster.await_node(node.name)
+
+
+def test_waiting_and_removed(new_node, cluster):
+    """What docs/operations.md says under "Timeouts" and "Removing a node"."""
+    node = new_node().prepare("zzzzzz.0123456789abcdef")
+    node.enable(UNIT).boot()
+    until(lambda: node.said("token-unknown"), "the journal says that the token is unknown")
+    assert node.run("systemctl", "is-system-running", check=False).stdout.strip() == "starting"
+    assert not node.is_active("multi-user.target")
+    node.write("/root/line", f"{cluster.join_command()}\n", 0o600)
+    type_in(node, "node-bootstrap setup - <line")
+    cluster.await_node(node.name)
+    until(lambda: node.is_active("multi-user.target"), "the boot ends")
+
+    cluster.delete_node(node.name)
+    node.run("systemctl", "restart", "kubelet.service")
+    cluster.await_node(node.name)
+
+    type_in(node, commands("remove"))
+    assert node.exists(CONFIG), "setup did not write it"
+    node.reboot()
+    until(lambda: node.show("kubelet.service", "Result") == "exit-code", "kubelet is not held back, and fails without a kubeconfig")
+
+
+def test_tested_with_this_kubernetes(cluster):
+    """README.md: the rows of CI."""
+    said = subprocess.run([cluster.assets / "kubelet", "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    in_ci = {kubernetes for _, _, kubernetes, what in documentation.rows_of("Tested with") if "outside of CI" not in what}
+    assert in_ci == {said.split()[1].removeprefix("v")} or "CI" not in os.environ
 
 
 def test_service_page(new_node, cluster):

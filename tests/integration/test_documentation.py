@@ -99,15 +99,8 @@ def test_readme_and_security_are_short():
     assert words_without_code(documentation.README) <= 900 and words_without_code(SOURCE / "SECURITY.md") <= 1200
 
 
-def rows_of(heading):
-    """Cells of each row of the README's table below this heading."""
-    section = documentation.README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line.startswith("|")]
-    return rows[2:]
-
-
 def test_every_guarantee_has_its_test():
-    rows = rows_of("Guarantees")
+    rows = documentation.rows_of("Guarantees")
     assert len(rows) > 8
     for _, link in rows:
         name, path = re.fullmatch(r"\[(test_\w+)\]\((tests/[\w/.]+)\)", link).groups()
@@ -118,7 +111,7 @@ def test_tested_with_this_distribution():
     """The rows of CI are those in which CI runs this test: tests/run does so in both releases."""
     here = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
     systemd = subprocess.run(["systemctl", "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout.split()[1]
-    in_ci = {distribution: version for distribution, version, _, what in rows_of("Tested with") if "outside of CI" not in what}
+    in_ci = {distribution: version for distribution, version, _, what in documentation.rows_of("Tested with") if "outside of CI" not in what}
     assert set(in_ci) == {"Debian 12", "Debian 13"}
     name = "Debian " + here.get("VERSION_ID", "unstable").strip('"')
     assert name not in in_ci or in_ci[name] == systemd
@@ -140,6 +133,13 @@ def test_what_the_readme_shows_is_what_the_program_prints():
     row = (SOURCE / "src/base/failures.def").read_text().split("\n[token-unknown]\n")[1].split("\n[")[0]
     remedy = re.search(r"^remedy: (.*)$", row, re.M)[1].replace("@NODE_BOOTSTRAP_TOKEN_ID@", "9o8erw")
     assert remedy in " ".join(check.split())
+
+
+def test_the_project_has_one_address():
+    """Which is a placeholder."""
+    names = [path for path in SOURCE.rglob("*.md") if ".git" not in path.parts]
+    found = {url.rstrip(".") for path in names for url in re.findall(r"https?://(?:www\.)?example\.org[^\s)>`\"]*", path.read_text(encoding="utf-8"))}
+    assert found == {"https://example.org/node-bootstrap"}
 
 
 def test_the_picture_is_that_of_the_journal():
