@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in the manual pages and the README, for the tests that run them.
+"""The examples in the manual pages and in the documents, for the tests that run them.
 
-In a manual page the line before a literal display says what it is: `.\\" example: KIND [ARGUMENT]`. In the README the language of a
-block is its kind (what begins as a cloud-config is user data), and blocks without one are for developers and read by nobody.
+In a manual page the line before a literal display says what it is: `.\\" example: KIND [ARGUMENT]`. In a document (README.md, SECURITY.md,
+docs/) the first line of a block does: its language is the kind (what begins as a cloud-config is user data or files for cloud-init), the
+word after it is the argument. Blocks without a language are for developers and read by nobody; `console` is what a terminal showed.
 """
 
 import re
@@ -12,17 +13,22 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1]
 PAGES = sorted((SOURCE / "man").glob("*.in"))
 README = SOURCE / "README.md"
+DOCUMENTS = [README, SOURCE / "SECURITY.md", *sorted((SOURCE / "docs").glob("*.md"))]
 
 
 @dataclass
 class Example:
     where: str          # file and line
     kind: str           # yaml, unit, shell, ...
-    argument: str       # of a unit: its name
+    argument: str       # of a unit: its name; of a document's commands: their name
     text: str
 
     def __str__(self):
         return f"{self.kind} {self.where}"
+
+    @property
+    def is_of_document(self):
+        return ".md:" in self.where
 
 
 def plain(roff):
@@ -38,15 +44,33 @@ def of_page(path):
         yield Example(f"{path.name}:{line}", found[1] or "", found[2] or "", plain(found[3]))
 
 
-def of_readme():
-    text = README.read_text(encoding="utf-8")
-    for found in re.finditer(r"^( *)```(\w*)\n((?:.*\n)*?) *```\n", text, re.M):
+def kind_of(language, body):
+    if body.startswith("#cloud-config\n"):
+        return "cloud-config" if "\nwrite_files:" in body else "user-data"
+    return {"sh": "shell", "ini": "unit"}.get(language, language)
+
+
+def of_document(path):
+    text = path.read_text(encoding="utf-8")
+    for found in re.finditer(r"^( *)```(\w*) ?(\S*)\n((?:.*\n)*?) *```\n", text, re.M):
         line = text.count("\n", 0, found.start()) + 1
-        body = re.sub(f"^{found[1]}", "", found[3], flags=re.M)
-        kind = "user-data" if body.startswith("#cloud-config\n") else {"sh": "shell"}.get(found[2], found[2])
-        yield Example(f"{README.name}:{line}", kind, "", body)
+        body = re.sub(f"^{found[1]}", "", found[4], flags=re.M)
+        yield Example(f"{path.relative_to(SOURCE)}:{line}", kind_of(found[2], body), found[3], body)
 
 
 def examples(kind=None):
-    found = [example for page in PAGES for example in of_page(page)] + list(of_readme())
+    found = [example for page in PAGES for example in of_page(page)] + [example for path in DOCUMENTS for example in of_document(path)]
     return [example for example in found if kind in (None, example.kind)]
+
+
+def commands(name):
+    """The commands with this name. Where several documents have them, they are the same."""
+    [text] = {example.text for example in examples("shell") if example.argument == name and example.is_of_document}
+    return text
+
+
+def rows_of(heading):
+    """Cells of each row of the README's table below this heading."""
+    section = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line.startswith("|")]
+    return rows[2:]

@@ -24,6 +24,7 @@ from harness.node import SOURCE, Node  # noqa: E402
 from harness.wait import until  # noqa: E402
 
 FIRST_BOOT = ["cloud-init", "ignition", "openssh-server"]  # packages that some machines have, see harness/image.py
+FIRST_BOOT_OF_ANOTHER_RELEASE = ["cloud-init"]  # whose version matters
 counter = itertools.count(1)
 
 
@@ -60,8 +61,9 @@ def before(package, release):
     """Everything that needs the tester's own network, or is cached for all sessions."""
     World.base = image.debian(release)
     World.is_other_release = release != image.SUITE
-    if release == image.SUITE:
-        World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
+    packages = FIRST_BOOT_OF_ANOTHER_RELEASE if World.is_other_release else FIRST_BOOT
+    World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
+    if not World.is_other_release:
         World.kernel = image.kernel()
     if package:
         read_packages(Path(package))

@@ -135,7 +135,7 @@ def test_controller_says_whether_it_has_landlock(ctr, container, world, refused)
 
 
 def test_the_cluster_accepts_the_manifests(cluster):
-    """As the README says it. Kubernetes 1.20 has no policy/v1, so the PodDisruptionBudget is left out there."""
+    """As docs/install.md says it. Kubernetes 1.20 has no policy/v1, so the PodDisruptionBudget is left out there."""
     words = ["--kustomize=."] if cluster.minor >= 21 else ["--filename=rbac.yaml", "--filename=deployment.yaml"]
     if cluster.minor >= 30:
         words = [*words, "--filename=admission-policy/policy.yaml"]

@@ -14,8 +14,7 @@ from harness.wait import until
 
 sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
-
-README = [e for e in documentation.examples("shell") if e.where.startswith("README") and "node-bootstrap-admin" in e.text]
+from documentation import commands  # noqa: E402
 
 CONTROLLER = admins.CONTROLLER_UNIT
 [DROP_IN] = [example for example in documentation.examples("unit") if example.argument == CONTROLLER]
@@ -96,13 +95,13 @@ def controller_machine(new_node, unattended_cluster, world):
 
 
 def test_the_unit(controller_machine, admin, fresh, unattended_cluster):
-    """Set up with the commands in the README; it approves, is confined, and outlives a crash."""
+    """Set up with the commands in docs/install.md; it approves, is confined, and outlives a crash."""
     machine = controller_machine
     assert machine.run("systemctl", "is-enabled", CONTROLLER, check=False).stdout.strip() == "disabled"
     assert not machine.is_active(CONTROLLER)
     refused = machine.run("systemctl", "start", CONTROLLER, check=False)
     assert refused.returncode != 0 and "ssert" in refused.stdout, "without a kubeconfig the start fails, and says so"
-    machine.run("env", "HOME=/root", "sh", "-ec", README[1].text)
+    machine.run("env", "HOME=/root", "sh", "-ec", commands("controller"))
     assert oct(machine.path(KUBECONFIG).stat().st_mode)[-3:] == "600"
     assert machine.show(CONTROLLER, "StatusText")
     unattended_cluster.policy(servingPrefixes="10.0.0.0/8", serviceNetworks="10.96.0.0/12")    # the example runs approve-serving
@@ -139,14 +138,14 @@ def test_examples_of_the_page(desk, example):
     desk.run("env", "HOME=/root", "sh", "-ec", f"cd /root && {example.text.replace('ssh worker-1', 'sh -c')}")
 
 
-def test_the_service_of_the_page_is_that_of_the_readme():
+def test_the_service_of_the_page_is_that_of_the_document():
     [example] = documentation.examples("admin-service")
-    assert example.text == README[1].text
+    assert example.text == commands("controller")
 
 
-def test_readme(controller_machine, unattended_cluster):
+def test_commands_of_the_document(controller_machine, unattended_cluster):
     """The three commands of a user in a hurry."""
-    said = controller_machine.run("env", "HOME=/root", "sh", "-c", README[0].text).stdout
+    said = controller_machine.run("env", "HOME=/root", "sh", "-c", commands("admin")).stdout
     assert "#cloud-config" in said and unattended_cluster.front.endpoint in said
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """First boot with Debian's cloud-init and the cloud-config of packaging/examples: a node, and no ordering cycle of units."""
 
+import sys
+
 import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -8,6 +10,9 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from harness import image
 from harness.node import KUBECONFIG, SOURCE, TOKEN, UNIT, example
 from harness.wait import until
+
+sys.path.insert(0, str(SOURCE / "tests"))
+import documentation  # noqa: E402
 
 EXAMPLES = SOURCE / "packaging/examples"
 SEED = "/var/lib/cloud/seed/nocloud"
@@ -93,15 +98,32 @@ def token_is_with_root_alone(node):
     assert oct(node.path("/etc/credstore").stat().st_mode)[-4:] == "0700"
 
 
-@pytest.mark.parametrize("name", ["cloud-config.yaml", "nocloud/user-data"])
+DOCUMENTED = {str(found): found.text for found in documentation.examples("cloud-config")}
+
+
+@pytest.mark.each_release
+@pytest.mark.parametrize("name", ["cloud-config.yaml", *DOCUMENTED])
 def test_examples_are_valid(new_node, with_cloud_init, name):
     """According to cloud-init itself, which finds invalid keys."""
-    node, text = new_node(layers=with_cloud_init), (EXAMPLES / name).read_text()
+    node, text = new_node(layers=with_cloud_init), DOCUMENTED.get(name) or (EXAMPLES / name).read_text()
     for found, content in (("good", text), ("bad", text + "write_files: {}\n")):
         node.write(f"/root/{found}.yaml", content)
     node.run_offline("cloud-init", "schema", "--config-file", "/root/good.yaml")
     with pytest.raises(RuntimeError, match="is not of type"):
         node.run_offline("cloud-init", "schema", "--config-file", "/root/bad.yaml")
+
+
+@pytest.mark.each_release
+def test_user_data_of_node_bootstrap(new_node, with_cloud_init, world):
+    """docs/first-boot.md: the key is for images without cloud-init. Debian 12's ignores it, Debian 13's calls it invalid."""
+    node = new_node(layers=with_cloud_init)
+    node.write("/root/config.yaml", (EXAMPLES / "nocloud/user-data").read_text())
+    check = ("cloud-init", "schema", "--config-file", "/root/config.yaml")
+    if world.is_other_release:
+        with pytest.raises(RuntimeError, match="node_bootstrap: Additional properties are not allowed"):
+            node.run_offline(*check)
+    else:
+        node.run_offline(*check)
 
 
 def test_printed_config(new_node, cluster, with_cloud_init, printed):

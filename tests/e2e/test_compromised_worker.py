@@ -134,7 +134,7 @@ def test_kernel_without_landlock(node, hostile, attacker):
     connection, results, _, _ = attack(node, hostile, attacker, "none")
     with connection:
         possible = {name for name, number in results.items() if number == 0}
-        # The token is in reach of every process of this user: what SECURITY.md says about such a kernel.
+        # The token is in reach of every process of this user: what docs/security-design.md says about such a kernel.
         assert possible <= {"read the token", "read the settings", "read a public file"}
         assert len(node.journal("MESSAGE_ID=" + read_failures()["sandbox-partial"]["message-id"])) == 1
         until(lambda: node.show(UNIT, "MainPID") != "0", "the unit runs")

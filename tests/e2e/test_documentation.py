@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands in the README and the manual pages, run as written, from a fresh machine to a node."""
+"""The commands in the documents and the manual pages, run as written, from a fresh machine to a node."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,9 +12,7 @@ from harness.wait import until
 
 sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
-
-# Those of the administrator's side are in test_admin_join.py.
-README = [example for example in documentation.examples("shell") if example.where.startswith("README") and "node-bootstrap-admin" not in example.text]
+from documentation import commands  # noqa: E402
 
 
 def type_in(node, text, check=True):
@@ -30,10 +29,9 @@ def on_the_control_plane(cluster, text):
     return subprocess.run(["sh", "-ec", text], check=True, text=True, stdout=subprocess.PIPE).stdout
 
 
-def test_readme(new_node, cluster):
-    """Section "Join a machine", by hand, step by step, and then "When a machine does not join"."""
-    _, _, at_the_cluster, put_token, start, look = README
-    lines = on_the_control_plane(cluster, at_the_cluster.text).split("\n")
+def test_by_hand(new_node, cluster):
+    """docs/install.md, "Join by hand", step by step; then what docs/images.md, docs/troubleshooting.md and docs/operations.md say."""
+    lines = on_the_control_plane(cluster, commands("token-and-pin")).split("\n")
     token, pin = lines[0], "sha256:" + lines[1].split()[0].removeprefix("SHA2-256(stdin)= ")
     assert pin == cluster.ca.pin
     until(lambda: f"jws-kubeconfig-{token[:6]}" in cluster.cluster_info(), "cluster-info is signed with the new token")
@@ -41,31 +39,65 @@ def test_readme(new_node, cluster):
     node = new_node()
     node.boot("--unit=basic.target")
     node.write("/root/token", f"{token}\n")
-    example = next(e for e in documentation.of_readme() if e.kind == "yaml").text
+    example = next(e for e in documentation.of_document(SOURCE / "docs/install.md") if e.kind == "yaml").text
     ours = example.replace("10.0.0.10:6443", cluster.front.endpoint)
     ours = ours.replace(ours.split('"')[1], pin)
     assert pin in ours and cluster.front.endpoint in ours
     node.write(CONFIG, ours)
-    type_in(node, put_token.text)
+    type_in(node, commands("credential"))
     assert oct(node.path("/etc/credstore/node-bootstrap.token").stat().st_mode)[-4:] == "0600"
-    type_in(node, start.text)
+    type_in(node, commands("image"))
+    assert not node.is_active(UNIT), "an image is not joined"
+    type_in(node, commands("start"))
     assert node.is_active(UNIT)
     cluster.await_node(node.name)
-    said = type_in(node, look.text)
+    said = type_in(node, commands("look"))
     assert "Joined" in said and "State: joined" in said and cluster.ca.pin in said
+    type_in(node, commands("refresh"))
+    assert node.is_active("node-bootstrap-refresh.timer")
+    type_in(node, commands("remove"))
+    assert not node.exists(KUBECONFIG) and not node.is_active(UNIT)
 
 
-def test_readme_in_one_line(new_node, cluster):
-    """Section "Join a machine": what kubeadm prints, pasted."""
-    make, join, *_ = README
-    assert make.text.strip() == "kubeadm token create --print-join-command"
+def test_in_one_line(new_node, cluster):
+    """docs/install.md, "Join with one line": what kubeadm prints, pasted."""
+    assert commands("print-join-command").strip() == "kubeadm token create --print-join-command"
     command = cluster.join_command()
-    assert join.text.strip() == "node-bootstrap setup -" and command.startswith("kubeadm join ")
+    assert commands("setup").strip() == "node-bootstrap setup -" and command.startswith("kubeadm join ")
     node = new_node()
     node.boot("--unit=basic.target")
     node.write("/root/line", f"{command}\n", 0o600)
     type_in(node, "node-bootstrap setup - <line")
     cluster.await_node(node.name)
+
+
+def test_waiting_and_removed(new_node, cluster):
+    """What docs/operations.md says under "Timeouts" and "Removing a node"."""
+    node = new_node().prepare("zzzzzz.0123456789abcdef")
+    node.enable(UNIT).boot()
+    until(lambda: node.said("token-unknown"), "the journal says that the token is unknown")
+    assert node.run("systemctl", "is-system-running", check=False).stdout.strip() == "starting"
+    assert not node.is_active("multi-user.target")
+    node.write("/root/line", f"{cluster.join_command()}\n", 0o600)
+    type_in(node, "node-bootstrap setup - <line")
+    cluster.await_node(node.name)
+    until(lambda: node.is_active("multi-user.target"), "the boot ends")
+
+    cluster.delete_node(node.name)
+    node.run("systemctl", "restart", "kubelet.service")
+    cluster.await_node(node.name)
+
+    type_in(node, commands("remove"))
+    assert node.exists(CONFIG), "setup did not write it"
+    node.reboot()
+    until(lambda: node.show("kubelet.service", "Result") == "exit-code", "kubelet is not held back, and fails without a kubeconfig")
+
+
+def test_tested_with_this_kubernetes(cluster):
+    """README.md: the rows of CI."""
+    said = subprocess.run([cluster.assets / "kubelet", "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    in_ci = {kubernetes for _, _, kubernetes, what in documentation.rows_of("Tested with") if "outside of CI" not in what}
+    assert in_ci == {said.split()[1].removeprefix("v")} or "CI" not in os.environ
 
 
 def test_service_page(new_node, cluster):
@@ -115,7 +147,7 @@ def test_setup_and_reset(new_node, cluster, example):
     assert not node.kubelet_pid() and not node.exists(KUBECONFIG) and not node.exists("/etc/credstore/node-bootstrap.token")
 
 
-@pytest.mark.parametrize("example", [e for e in documentation.examples("shell") if "README" not in e.where and "node-bootstrap-admin" not in e.where], ids=str)
+@pytest.mark.parametrize("example", [e for e in documentation.examples("shell") if not e.is_of_document and "node-bootstrap-admin" not in e.where], ids=str)
 def test_commands_of_pages(joined_once, example):
     """They run and print a result."""
     assert type_in(joined_once, example.text).strip()

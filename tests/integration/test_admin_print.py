@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`node-bootstrap-admin token create --print`: programs that need no cluster read each form, and the token is in no argument."""
 
+import base64
 import json
+import re
 import subprocess
 
 import pytest
 import yaml
 
+import documentation
 from machine import TOKEN, find_program
 from written_files import check_files
 
@@ -108,6 +111,24 @@ def test_check_finds_everything(tmp_path, printed, expected, form):
     assert done.returncode == 0 and report["good"], text
     for value in (*expected["discovery"].values(), TOKEN.split(".")[0], f'node.name: "{NAME}"'):
         assert (json.dumps(value) if isinstance(value, list) else value) in text
+
+
+def test_a_launch_template_gets_a_new_token(api, run, tmp_path):
+    """docs/autoscaling.md: the job hands a template's user data to aws in a file, and leaves no file behind."""
+    program = tmp_path / "bin/node-bootstrap-admin"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{find_program("node-bootstrap-admin")}" "$@" --kubeconfig="{api.kubeconfig()}"\n')
+    program.chmod(0o755)
+    (tmp_path / "tmp").mkdir()
+    text = f'export TMPDIR="{tmp_path}/tmp"\n' + documentation.commands("renew-token")
+    words, said = run(text, "aws", 'while [ "$1" != --launch-template-data ]; do shift; done\ncat "${2#file://}"')
+    assert words[:2] == ["ec2", "create-launch-template-version"] and words[words.index("--source-version") + 1] == "$Latest"
+    user_data = base64.b64decode(json.loads(said)["UserData"]).decode()
+    token = re.search(r"^ +([a-z0-9]{6}\.[a-z0-9]{16})$", user_data, re.M)[1]
+    assert api.objects.look(f"/api/v1/namespaces/kube-system/secrets/bootstrap-token-{token[:6]}") and token not in str(words)
+    assert not list((tmp_path / "tmp").iterdir())
+    done = check_files(tmp_path, user_data)
+    assert done.returncode == 0 and "a join can start" in done.stdout, done.stdout
 
 
 def test_form_that_does_not_exist(api):

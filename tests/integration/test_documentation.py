@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages and the README match the programs: examples run, and lists are complete."""
+"""The manual pages and the documents match the programs: examples run, and lists are complete."""
 
 import os
 import pathlib
@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 
 import pytest
+import yaml
 
 import documentation
 import metadata
@@ -22,16 +23,137 @@ def page(name):
 
 def test_every_example_says_what_it_is():
     kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset", "shell-user-data", "user-data", "admin", "admin-service", "policy"}
-    assert [str(example) for example in documentation.examples() if example.kind not in kinds] == []
+    of_documents = {"yaml", "unit", "shell", "user-data", "cloud-config", "console"}
+    assert [str(example) for example in documentation.examples() if example.kind not in (of_documents if example.is_of_document else kinds)] == []
+
+
+# Which test runs the commands of a document with this name.
+COMMANDS = {
+    "print-join-command": "e2e/test_documentation.py", "setup": "e2e/test_documentation.py", "token-and-pin": "e2e/test_documentation.py",
+    "credential": "e2e/test_documentation.py", "start": "e2e/test_documentation.py", "look": "e2e/test_documentation.py",
+    "image": "e2e/test_documentation.py", "refresh": "e2e/test_documentation.py", "remove": "e2e/test_documentation.py",
+    "admin": "e2e/test_admin_join.py", "controller": "e2e/test_admin_join.py", "renew-token": "integration/test_admin_print.py",
+}
 
 
 def test_every_example_has_a_run():
     """Settings and setup: test_documented_join_methods.py; `shell` in the pages: tests/e2e. A new example needs a test there."""
     found = Counter((example.kind, example.where.split(":")[0].removesuffix(".in")) for example in documentation.examples()
-                    if example.kind.startswith("shell") and example.kind != "shell-setup")
-    assert {key: n for key, n in found.items() if key[0] != "shell" or key[1] == "README.md"} == {
+                    if example.kind.startswith("shell") and example.kind != "shell-setup" and not example.is_of_document)
+    assert {key: n for key, n in found.items() if key[0] != "shell"} == {
         ("shell-join", "node-bootstrap.8"): 1, ("shell-join", "node-bootstrap.service.8"): 1, ("shell-pin", "node-bootstrap.yaml.5"): 1,
-        ("shell-reset", "node-bootstrap.8"): 1, ("shell-user-data", "node-bootstrap.8"): 1, ("shell", "README.md"): 8}
+        ("shell-reset", "node-bootstrap.8"): 1, ("shell-user-data", "node-bootstrap.8"): 1}
+    assert {example.argument for example in documentation.examples("shell") if example.is_of_document} == set(COMMANDS)
+    for name, path in COMMANDS.items():
+        assert f'commands("{name}")' in (SOURCE / "tests" / path).read_text(), f"{path} does not run the commands {name}"
+
+
+def test_commands_that_stand_in_several_places_are_the_same():
+    """A remedy on a console cannot be a link, and the README shows the shortest way; each document with the details has the same commands."""
+    found = {}
+    for example in documentation.examples("shell"):
+        if example.is_of_document:
+            found.setdefault(example.argument, set()).add(example.text)
+    assert [name for name, texts in found.items() if len(texts) > 1] == []
+    pin = documentation.commands("token-and-pin").split("\n")[1]
+    [of_page] = documentation.examples("shell-pin")
+    assert " ".join(of_page.text.split()) == pin and f"`{pin}`" in (SOURCE / "src/base/failures.def").read_text()
+    [reset] = documentation.examples("shell-reset")
+    assert reset.text == documentation.commands("remove")
+    by_hand = next(e for e in documentation.examples("shell-join") if e.where.startswith("node-bootstrap.service"))
+    assert by_hand.text == documentation.commands("credential") + documentation.commands("start")
+
+
+LINK = re.compile(r"\]\(([^()\s]+)\)|<img [^>]*src=\"([^\"]+)\"")
+
+
+def anchors(path):
+    """Of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", [*documentation.DOCUMENTS, SOURCE / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_every_link_has_its_target(path):
+    broken = []
+    for link in (one or other for one, other in LINK.findall(path.read_text(encoding="utf-8"))):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        if not target.exists() or anchor and anchor not in anchors(target):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_document_is_linked_from_the_readme():
+    readme = documentation.README.read_text(encoding="utf-8")
+    assert [path.name for path in documentation.DOCUMENTS[1:] if f"({path.relative_to(SOURCE)}" not in readme] == []
+
+
+def words_without_code(path):
+    return len(re.sub(r"^ *```.*?^ *```$|^    .*$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S).split())
+
+
+def test_readme_and_security_are_short():
+    assert words_without_code(documentation.README) <= 900 and words_without_code(SOURCE / "SECURITY.md") <= 1200
+
+
+def test_every_guarantee_has_its_test():
+    rows = documentation.rows_of("Guarantees")
+    assert len(rows) > 8
+    for _, link in rows:
+        name, path = re.fullmatch(r"\[(test_\w+)\]\((tests/[\w/.]+)\)", link).groups()
+        assert f"\ndef {name}(" in (SOURCE / path).read_text(), link
+
+
+def test_tested_with_this_distribution():
+    """The rows of CI are those in which CI runs this test: tests/run does so in both releases."""
+    here = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    systemd = subprocess.run(["systemctl", "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout.split()[1]
+    in_ci = {distribution: version for distribution, version, _, what in documentation.rows_of("Tested with") if "outside of CI" not in what}
+    assert set(in_ci) == {"Debian 12", "Debian 13"}
+    name = "Debian " + here.get("VERSION_ID", "unstable").strip('"')
+    assert name not in in_ci or in_ci[name] == systemd
+
+
+def test_the_first_boot_is_the_example():
+    """README.md, docs/first-boot.md and packaging/examples/cloud-config.yaml, which also enables the service."""
+    first, second = (yaml.safe_load(example.text) for example in documentation.examples("cloud-config"))
+    example = yaml.safe_load((SOURCE / "packaging/examples/cloud-config.yaml").read_text())
+    assert first == second and first["write_files"] == example["write_files"]
+
+
+def test_what_the_readme_shows_is_what_the_program_prints():
+    """The stages of the transcript, and the remedy."""
+    setup, check = (example.text for example in documentation.of_document(documentation.README) if example.kind == "console")
+    source = "".join(path.read_text() for path in (SOURCE / "src").rglob("*.c"))
+    stages = re.findall(r"^  ([a-z-]+): (.*), after [0-9]+ ms$", setup, re.M)
+    assert len(stages) > 3 and all(f'"{name}"' in source and f'"{words}"' in source for name, words in stages)
+    row = (SOURCE / "src/base/failures.def").read_text().split("\n[token-unknown]\n")[1].split("\n[")[0]
+    remedy = re.search(r"^remedy: (.*)$", row, re.M)[1].replace("@NODE_BOOTSTRAP_TOKEN_ID@", "9o8erw")
+    assert remedy in " ".join(check.split())
+
+
+def test_the_project_has_one_address():
+    """Which is a placeholder."""
+    names = [path for path in SOURCE.rglob("*.md") if ".git" not in path.parts]
+    found = {url.rstrip(".") for path in names for url in re.findall(r"https?://(?:www\.)?example\.org[^\s)>`\"]*", path.read_text(encoding="utf-8"))}
+    assert found == {"https://example.org/node-bootstrap"}
+
+
+def test_the_picture_is_that_of_the_journal():
+    done = subprocess.run([SOURCE / "docs/boot.py"], check=True, stdin=(SOURCE / "docs/boot.json").open(), stdout=subprocess.PIPE)
+    assert done.stdout == (SOURCE / "docs/boot.svg").read_bytes()
+
+
+def test_codes_in_the_documents_exist():
+    """In the tables of docs/troubleshooting.md, and in brackets anywhere: a code that was renamed is found."""
+    known = set(re.findall(r"^\[([a-z0-9-]+)\]$", "".join((SOURCE / name).read_text() for name in ("src/base/failures.def", "src/admin/admin_failures.def")), re.M))
+    rows = re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", (SOURCE / "docs/troubleshooting.md").read_text(), re.M)
+    named = {code for row in rows for code in re.findall(r"`([a-z-]+)`", row)}
+    named |= {code for path in documentation.DOCUMENTS for code in re.findall(r"\(`([a-z]+(?:-[a-z]+)+)`\)", path.read_text())}
+    assert len(named) > 15 and named - known == {"cluster-info"}, "which is no failure but a ConfigMap"
 
 
 def settings():
@@ -107,9 +229,13 @@ def test_every_metadata_service_is_played():
     assert services == {service.provider for service in metadata.ALL}
 
 
-def test_the_readme_names_every_provider():
-    readme = " ".join((SOURCE / "README.md").read_text().split())
-    assert [title for title, _ in providers().values() if title not in readme] == []
+def test_first_boot_has_a_section_for_every_provider():
+    """With its place for the token alone."""
+    sections = dict(re.findall(r"^### (.*)\n((?:(?!#).*\n)*)", (SOURCE / "docs/first-boot.md").read_text(), re.M))
+    assert set(sections) == {title for title, _ in providers().values()}
+    for title, members in providers().values():
+        place = re.search(r"\.token_place = \".*?([a-z.-]*token)'?\"", members)
+        assert f"`{place[1]}`" in sections[title] if place else "No place for a token alone" in sections[title], title
 
 
 def test_what_recognises_a_provider_is_in_its_entry():
@@ -195,7 +321,7 @@ def test_verbs_and_options_are_listed():
 
 
 def test_installer_has_no_network_library():
-    """SECURITY.md: no program that uses the network runs as root."""
+    """docs/security-design.md: no program that uses the network runs as root."""
     told = subprocess.run(["readelf", "--dynamic", find_program("install")], check=True, text=True, stdout=subprocess.PIPE).stdout
     needed = set(re.findall(r"NEEDED.*\[lib([a-z-]+)", told)) - {"asan", "ubsan"}
     assert needed <= {"c", "gnutls", "json-c", "systemd", "yaml-", "yaml"}, needed

@@ -18,13 +18,12 @@ from machine import HEADER, NODE, TOKEN, TOKEN_ID, Machine, find_program
 
 
 def test_every_example_is_run_and_every_method_has_one():
-    assert {example.argument for example in documentation.examples("yaml")} - {""} == set(METHODS)
-    assert [str(example) for example in documentation.examples("yaml") if not example.argument and "README" not in example.where] == []
+    assert {example.argument for example in documentation.examples("yaml")} == set(METHODS)
 
 
 @pytest.mark.parametrize("example", documentation.examples("yaml"), ids=str)
 def test_joins(tmp_path, example):
-    world_type, method = METHODS[example.argument or "token"]
+    world_type, method = METHODS[example.argument]
     world = world_type(tmp_path)
     try:
         steps = method(world, example.text)
@@ -69,7 +68,7 @@ def test_joins_by_user_data(tmp_path, example, encode):
 
 
 def test_every_form_of_user_data_has_an_example():
-    texts = [example.text for example in documentation.examples("user-data") if "README" not in example.where]
+    texts = [example.text for example in documentation.examples("user-data") if not example.is_of_document]
     assert all(any(text.startswith(begin) for text in texts) for begin in ("apiVersion: ", "#cloud-config\n")) and len(texts) == 2
 
 

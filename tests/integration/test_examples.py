@@ -41,6 +41,12 @@ def test_a_join_can_start_with_the_files(tmp_path, name):
     assert done.returncode == 0 and done.stdout.endswith("  ✓ a join can start\n"), done.stdout
 
 
+@pytest.mark.parametrize("example", documentation.examples("cloud-config"), ids=str)
+def test_a_join_can_start_with_the_documented_files(tmp_path, example):
+    done = check_files(tmp_path, example.text)
+    assert done.returncode == 0 and done.stdout.endswith("  ✓ a join can start\n"), done.stdout
+
+
 def words_of(tmp_path, script, program):
     """The arguments of the program that the script runs, in a folder with the files that it names; none is the token."""
     stub = tmp_path / program

@@ -104,7 +104,7 @@ def mmdebstrap(root, suite, variant, packages, hooks=()):
         path.unlink()
 
 
-def debs(root, *packages):
+def debs(root, *packages, suite=SUITE):
     """The cached folder with Debian's packages of these names and what they depend on that is not in the tree."""
     key = hashlib.sha256(" ".join([root.name, *sorted(packages)]).encode()).hexdigest()[:12]
     folder = isolation.cache() / f"debs-{key}"
@@ -114,7 +114,7 @@ def debs(root, *packages):
             work = Path(work)
             for name in ("lists/partial", "archives/partial", "sources.d"):
                 (work / name).mkdir(parents=True)
-            for text, kind in zip(sources(SUITE), ("sources", "list")):
+            for text, kind in zip(sources(suite), ("sources", "list")):
                 (work / f"sources.d/debian.{kind}").write_text(text)
             options = {
                 "APT::Sandbox::User": "root", "Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": work / "sources.d",
