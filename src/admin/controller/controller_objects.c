@@ -124,11 +124,9 @@ static int set_flow(struct nb_controller *controller, struct nb_request_record *
                     const struct nb_node_request *request) {
         char flow[sizeof(request->username) + sizeof(request->node) + 1];
 
-        if (request->state != NB_CSR_STATE_PENDING) {
+        if (request->state != NB_CSR_STATE_PENDING && record->work.flow)
                 nb_work_done(&controller->queue, &record->work);
-                return 0;
-        }
-        if (record->work.flow)
+        if (request->state != NB_CSR_STATE_PENDING || record->work.flow)
                 return 0;
         record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&
                                nb_enrolled_lacks_proof(controller, request);
