@@ -113,20 +113,18 @@ struct nb_controller_settings {
 /* The Lease that makes one of several controllers the leader (lease.h). */
 struct nb_lease {
         struct nb_exchange exchange;
-        bool is_running, is_renewing; /* the calls in `exchange` */
         bool is_held;
         uint64_t renewed_ms, due_ms;
         uint64_t observed_ms; /* when the Lease of another holder last changed */
-        char observed[512];
-        char leader[256]; /* another controller, as it was logged; "" for none */
-        char resource_version[64];
+        char version[64];     /* resourceVersion that was read or written last; "": not known */
+        char leader[256];     /* another controller, as it was logged; "" for none */
 };
 
 /* For metrics.c. */
 #define NB_METRICS_BUCKETS_N 9
 struct nb_metrics {
         struct nb_kind_metrics {
-                unsigned long long decisions[_NB_REASON_N]; /* by reason */
+                unsigned long long decisions[_NB_REASON_N];               /* by reason */
                 unsigned long long buckets[NB_METRICS_BUCKETS_N], n, sum; /* durations */
         } kinds[_NB_NODE_REQUEST_KIND_N];
         unsigned long long n_approved_by_others;

@@ -218,7 +218,6 @@ static int run_once(struct nb_controller *controller, struct nb_failure *f) {
 }
 
 static int run_controller(struct nb_controller *controller, struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
         int r;
 
         do
@@ -230,7 +229,7 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
                 return r;
         nb_stop_forget();
         controller->admin.api.deadline_ms = nb_now_ms() + RELEASE_MS;
-        (void)nb_lease_release(controller, &ignored);
+        nb_lease_release(controller);
         controller->is_leading = false;
         controller->is_changed = true;
         nb_metrics_report(controller, NB_TIME_INFINITE);
