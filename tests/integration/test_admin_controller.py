@@ -77,6 +77,18 @@ def test_a_token_is_revoked_after_the_grace_period(cluster, start):
     cluster.await_revocation("aaaaaa")
 
 
+def test_a_request_that_is_written_in_the_grace_period_keeps_its_time(api, cluster, start):
+    """Somebody adds a label to it, or all requests are listed again."""
+    start("--grace=3s").wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.await_approval("one")
+    cluster.issue("one")
+    cluster.settle_tokens()
+    api.objects.put(f"{CSRS}/one", api.objects.look(f"{CSRS}/one"), metadata={"labels": {"changed": "yes"}})
+    cluster.await_revocation("aaaaaa")
+
+
 LEFT = {
     "another name": ("TokenForAnotherNode", {"node": "n2"}, {}),
     "wrong usages": ("RequestMalformed", {"usages": ["digital signature", "server auth"]}, {}),

@@ -23,6 +23,7 @@
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
 #include "admin/policy/serving_policy.h"
+#include "admin/policy/verdict.h"
 #include "base/failure.h"
 #include "crypto/digest.h"
 #include "kube_api/jws.h"
@@ -39,37 +40,29 @@ struct nb_rate {
         uint64_t used_ms; /* the time up to which it is used up */
 };
 
-/* A CSR that a part wants to keep. */
+/* A CSR that a part decides on. Only its work, which reads the CSR again, sends requests. */
 struct nb_request_record {
         struct nb_record record; /* key: the name */
-        struct nb_work work;     /* set and queued by the part */
+        struct nb_work work;
         struct nb_controller *controller;
         enum nb_node_request_kind kind;
         enum nb_csr_state state;
-        bool has_certificate;
-        bool has_flaw;
+        bool has_certificate, has_flaw;
         char token_id[NB_TOKEN_ID_LEN + 1];
         char uid[64];
-        char resource_version[64];
         char *name, *node;
-        time_t created;     /* 0: not known */
-        bool is_by_others;  /* approved, but not by a controller of this kind */
-        time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
-        uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
-        unsigned told;      /* bits: reasons that were reported (events.h) */
-        unsigned telling;   /* the bit that is being reported */
-        uint64_t told_ms;   /* when the last one was */
-        uint8_t key[NB_SHA256_SIZE];  /* of the request, as nb_pkcs10_facts */
-        struct nb_node_request *next; /* as it was written while the work ran; NULL: it was not */
-        bool is_deleted;              /* while the work ran */
-        const char *reason;           /* of the last decision, as the metrics count it */
-        /* For the part. */
-        bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
-        bool is_claimed; /* the token with the following UID is claimed for this CSR */
-        char claimed_uid[64];
+        time_t created;              /* 0: not known */
+        time_t approved;             /* lastUpdateTime of the condition Approved; 0: not approved */
+        uint64_t issued_ms;          /* when the certificate was first seen; 0: not yet */
+        uint8_t key[NB_SHA256_SIZE]; /* of the request, as nb_pkcs10_facts */
+        bool is_gone;                /* the CSR was deleted, but its token may have to be revoked */
+        char claimed_uid[64];        /* of the token that is claimed for this CSR; "": none is */
+        /* For decision.h. */
+        unsigned told, telling, counted; /* bits: reasons */
+        uint64_t told_ms;
         bool is_waiting;   /* for what it was judged by to change */
         unsigned n_waits;  /* in a row */
-        bool is_approving; /* this is decided, and the answer is awaited */
+        bool is_approving; /* the answer to the approval is awaited */
 };
 
 /* A Secret of a bootstrap token, without its key. As in bootstrap_token.h, but for the last ones.
@@ -96,15 +89,12 @@ struct nb_part {
         enum nb_node_request_kind kind; /* of the requests that it decides; OTHER for none */
         /* After the options are read. Negative with a failure: the controller ends. */
         int (*begin)(struct nb_controller *controller, struct nb_failure *f);
-        /* A request of this kind was listed or written; its record is up to date. `is_changed`: it
-         * is new, or has another state, or a certificate. Returns whether to keep the record. */
-        bool (*on_request)(struct nb_controller *controller, struct nb_request_record *record,
-                           const struct nb_node_request *request, bool is_changed);
-        /* The request was deleted. Returns whether to keep the record. */
-        bool (*on_request_deleted)(struct nb_controller *controller,
-                                   struct nb_request_record *record);
-        /* All lists are complete and this controller is the leader: at the beginning, and each time
-         * that it becomes the leader. */
+        /* Whether there is something to do for this request of its kind. */
+        bool (*is_wanted)(const struct nb_controller *controller,
+                          const struct nb_node_request *request);
+        /* Work of a request. May drop the record, if the result is 0. */
+        int (*run_request)(struct nb_request_record *record, struct nb_failure *f);
+        /* This controller has become the leader, and all lists are complete. */
         int (*on_lead)(struct nb_controller *controller, struct nb_failure *f);
         void (*end)(struct nb_controller *controller);
 };
@@ -121,13 +111,11 @@ struct nb_controller_settings {
 /* The Lease that makes one of several controllers the leader (lease.h). */
 struct nb_lease {
         struct nb_exchange exchange;
-        bool is_running, is_renewing; /* the calls in `exchange` */
         bool is_held;
         uint64_t renewed_ms, due_ms;
         uint64_t observed_ms; /* when the Lease of another holder last changed */
-        char observed[512];
-        char leader[256]; /* another controller, as it was logged; "" for none */
-        char resource_version[64];
+        char version[64];     /* resourceVersion that was read or written last; "": not known */
+        char leader[256];     /* another controller, as it was logged; "" for none */
 };
 
 /* For signer.c. Zero: this part does not run. */
@@ -147,27 +135,12 @@ struct nb_cleaner {
 };
 
 /* For metrics.c. */
-#define NB_METRICS_DECISIONS_MAX 96
 #define NB_METRICS_BUCKETS_N 9
-enum nb_decision {
-        NB_DECISION_APPROVED,
-        NB_DECISION_DENIED,
-        NB_DECISION_PENDING,
-        _NB_DECISION_N,
-};
-
 struct nb_metrics {
-        unsigned n_decisions;
-        struct nb_decision_count {
-                enum nb_node_request_kind kind;
-                enum nb_decision decision;
-                const char *reason;
-                unsigned long long n;
-        } decisions[NB_METRICS_DECISIONS_MAX];
-        struct nb_duration_count {
-                unsigned long long buckets[NB_METRICS_BUCKETS_N], n, sum;
-        } durations[_NB_NODE_REQUEST_KIND_N];
-        unsigned long long n_approved;
+        struct nb_kind_metrics {
+                unsigned long long decisions[_NB_REASON_N];               /* by reason */
+                unsigned long long buckets[NB_METRICS_BUCKETS_N], n, sum; /* durations */
+        } kinds[_NB_NODE_REQUEST_KIND_N];
         unsigned long long n_approved_by_others;
 };
 
@@ -185,8 +158,12 @@ struct nb_controller {
                 struct nb_exchange exchange;
         } slots[NB_CONTROLLER_SLOTS_MAX];
         bool is_blocked;            /* there is no slot for the work whose turn it is */
-        struct nb_exchange leading; /* the calls of on_lead() */
         bool is_leading;            /* holds the Lease, and all lists are complete */
+        struct nb_work claims_work; /* nb_claims_adopt() */
+        /* The snapshot for requests for serving certificates, which wait while the next one is
+         * read. */
+        struct nb_hosts hosts, next_hosts;
+        struct nb_work hosts_work;
         struct nb_lease lease;
         struct nb_failure lease_failure;      /* of the last attempt; NB_NONE if it succeeded */
         struct nb_failure credential_failure; /* why the program ends; NB_NONE: it does not */
@@ -206,10 +183,9 @@ struct nb_controller {
         bool is_ready;
         struct nb_signer signer;
         struct nb_cleaner cleaner;
-        void *approver_serving; /* private to this part */
 };
 
-/* Queues work. If the work is running, its on_change() is called after the run instead. Without
+/* Queues work. If the work is running, this is done after the run, or on_change() called. Without
  * memory the work is lost until the next change of its object, and the loss is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
 
@@ -268,10 +244,17 @@ ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t
 ssize_t nb_signatures_plan(const struct nb_records *tokens, struct nb_json *cluster_info,
                            struct nb_buffer *ret_body);
 
-/* Reads a CSR again. 1: read, the caller calls nb_node_request_done(); 0: there is no CSR of this
- * name, or it is another one now. */
-int nb_controller_read_request(struct nb_controller *controller,
-                               const struct nb_request_record *record,
+/* Whether this part was chosen. */
+bool nb_controller_has_part(const struct nb_controller *controller, const struct nb_part *part);
+
+/* In the Event and the condition of a CSR, such as "TokenForAnotherNode". `reason` is an enum
+ * nb_reason for a client certificate, and an enum nb_serving_verdict for a serving certificate; 0
+ * approves. */
+const char *nb_controller_reason(enum nb_node_request_kind kind, unsigned reason);
+
+/* Reads a CSR again, and brings its record up to date. 1: read; 0: there is nothing to do for it,
+ * or it is gone (record->is_gone). The caller calls nb_node_request_done() in both cases. */
+int nb_controller_read_request(struct nb_request_record *record,
                                struct nb_node_request *ret_request, struct nb_failure *f);
 
 /* Adds a record of a request that has none. NULL without memory. */
@@ -280,11 +263,14 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
                                                     const char *name, const char *node);
 
 /* Removes and frees a record, with its work. */
-void nb_controller_drop_request(struct nb_controller *controller, struct nb_request_record *record);
+void nb_controller_drop_request(struct nb_request_record *record);
 
 /* Judges the waiting requests of a token or a node again; NULL: of any. */
 void nb_controller_wake_requests(struct nb_controller *controller, const char *token_id,
                                  const char *node);
+
+/* Work of a new leader: finds the tokens that an earlier one has claimed. */
+int nb_claims_adopt(void *userdata, struct nb_work *work, struct nb_failure *f);
 
 /* The watches that the parts of this controller need. */
 void nb_controller_add_watches(struct nb_controller *controller);

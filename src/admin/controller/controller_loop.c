@@ -17,8 +17,6 @@
 #include "system/stop.h"
 #include "system/unit.h"
 
-#define GRACE_MS (10 * 60 * 1000)
-#define LEAD_RETRY_MS 2000
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
 #define READING_MS 20   /* of events, before the next work */
 
@@ -48,7 +46,6 @@ static void interrupt_calls(void *userdata) {
         for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++)
                 nb_exchange_interrupt(&controller->slots[i].exchange);
         nb_exchange_interrupt(&controller->lease.exchange);
-        nb_exchange_interrupt(&controller->leading);
 }
 
 int nb_controller_renew_credential(struct nb_controller *controller,
@@ -66,54 +63,37 @@ static bool is_listed(const struct nb_controller *controller) {
         return true;
 }
 
-static int begin_leading(struct nb_controller *controller, struct nb_failure *f) {
-        int r = 0;
-
-        if (nb_exchange_is_waiting(&controller->leading))
-                return 0;
-        controller->admin.exchange = &controller->leading;
-        nb_exchange_rewind(&controller->leading);
-        for (size_t i = 0; i < controller->n_parts && r >= 0; i++)
-                if (controller->parts[i]->on_lead)
-                        r = controller->parts[i]->on_lead(controller, f);
-        controller->admin.exchange = NULL;
-        if (r == -EINPROGRESS && f->code == NB_NONE)
-                return 0;
-        nb_exchange_done(&controller->leading);
-        if (r < 0)
-                return r;
-        controller->is_leading = controller->is_changed = true;
+static void set_leading(struct nb_controller *controller, bool is_leading) {
+        controller->is_leading = is_leading;
+        controller->is_changed = true;
         controller->report_ms = 0;
+        if (!is_leading) {
+                nb_log(LOG_WARNING, NB_NONE, "this controller is no longer the leader");
+                return;
+        }
         nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
                controller->identity);
-        return 1;
+        if (nb_controller_has_part(controller, &nb_part_approve_client))
+                nb_controller_queue(controller, &controller->claims_work, nb_now_ms());
+        if (nb_controller_has_part(controller, &nb_part_signer))
+                (void)nb_part_signer.on_lead(controller, NULL);
 }
 
 /* A failure is logged if it differs from the last one. */
 static int run_lease(struct nb_controller *controller) {
         struct nb_failure f = { 0 };
-        uint64_t now = nb_now_ms();
-        int r = nb_lease_run(controller, now, &f);
+        int r = nb_lease_run(controller, nb_now_ms(), &f);
+        bool is_leading = controller->lease.is_held &&
+                          (controller->is_leading || is_listed(controller));
 
-        if (controller->is_leading && !controller->lease.is_held) {
-                nb_log(LOG_WARNING, NB_NONE, "this controller is no longer the leader");
-                controller->is_leading = false;
-                controller->is_changed = true;
-        }
-        if (r >= 0 && controller->lease.is_held && !controller->is_leading &&
-            is_listed(controller) && now >= controller->resume_ms) {
-                r = begin_leading(controller, &f);
-                if (r < 0)
-                        controller->resume_ms = now + LEAD_RETRY_MS;
-        }
+        if (is_leading != controller->is_leading)
+                set_leading(controller, is_leading);
         if (r == -ECANCELED && f.code == NB_NONE)
                 return r;
         if (r < 0 && f.code != controller->lease_failure.code)
                 nb_log_failure(LOG_WARNING, &f);
-        if (r < 0)
+        if (r != 0)
                 controller->lease_failure = f;
-        else if (r > 0 && (controller->is_leading || !controller->lease.is_held))
-                controller->lease_failure = (struct nb_failure){ 0 };
         return r < 0 ? nb_controller_renew_credential(controller, &f) : 0;
 }
 
@@ -146,8 +126,7 @@ static int run_watches(struct nb_controller *controller) {
 static void end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
         controller->is_changed = true;
         if (nb_controller_take_answer(controller, done) ||
-            nb_exchange_take_done(&controller->lease.exchange, done) ||
-            nb_exchange_take_done(&controller->leading, done))
+            nb_exchange_take_done(&controller->lease.exchange, done))
                 return;
         for (size_t i = 0; i < controller->n_watches; i++)
                 if (nb_watch_take_done(&controller->watches[i], &controller->admin, done))
@@ -239,7 +218,6 @@ static int run_once(struct nb_controller *controller, struct nb_failure *f) {
 }
 
 static int run_controller(struct nb_controller *controller, struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
         int r;
 
         do
@@ -251,7 +229,7 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
                 return r;
         nb_stop_forget();
         controller->admin.api.deadline_ms = nb_now_ms() + RELEASE_MS;
-        (void)nb_lease_release(controller, &ignored);
+        nb_lease_release(controller);
         controller->is_leading = false;
         controller->is_changed = true;
         nb_metrics_report(controller, NB_TIME_INFINITE);
@@ -272,36 +250,27 @@ static bool is_chosen(const char *list, const char *name, bool by_default) {
         return false;
 }
 
-/* Every name in the list must be a part. */
-static int verify_parts(const char *list, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE], name[64];
-
-        for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-                size_t len = strcspn(at, ","), i = 0;
-
-                snprintf(name, sizeof(name), "%.*s", (int)len, at);
-                while (i < N_ELEMENTS(all_parts) && strcmp(all_parts[i]->name, name) != 0)
-                        i++;
-                if (i == N_ELEMENTS(all_parts))
-                        return nb_failure_set(f, NB_USAGE, 0,
-                                              "--parts: unknown part %s; the parts are "
-                                              "approve-client, approve-serving, signer and cleaner",
-                                              nb_word_quote(name, quoted));
-        }
-        return 0;
-}
-
+/* Signer and cleaner have nothing to say in a dry run. */
 static int choose_parts(struct nb_controller *controller, struct nb_failure *f) {
         const char *list = controller->settings.parts;
-        int r = verify_parts(list, f);
+        char quoted[NB_WORD_QUOTED_SIZE];
+        size_t n_named = 1;
+        int r;
 
-        if (r < 0)
-                return r;
-        for (size_t i = 0; i < N_ELEMENTS(all_parts); i++)
-                if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default) &&
-                    (all_parts[i]->kind != NB_NODE_REQUEST_OTHER ||
-                     !controller->settings.is_dry_run))
+        for (const char *at = list; at && *at; at++)
+                n_named += *at == ',';
+        for (size_t i = 0; i < N_ELEMENTS(all_parts); i++) {
+                if (!is_chosen(list, all_parts[i]->name, all_parts[i]->is_default))
+                        continue;
+                n_named--;
+                if (all_parts[i]->is_wanted || !controller->settings.is_dry_run)
                         controller->parts[controller->n_parts++] = all_parts[i];
+        }
+        if (list && n_named != 0)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "--parts: unknown part in %s; the parts are approve-client, "
+                                      "approve-serving, signer and cleaner",
+                                      nb_word_quote(list, quoted));
         for (size_t i = 0; i < controller->n_parts; i++) {
                 r = controller->parts[i]->begin ? controller->parts[i]->begin(controller, f) : 0;
                 if (r < 0)
@@ -314,10 +283,9 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
         const struct nb_controller_settings *settings = &controller->settings;
         char host[256] = "";
 
-        controller->grace_ms = GRACE_MS;
-        if (settings->grace &&
-            nb_setting_duration_parse(settings->grace, false, &controller->grace_ms) < 0)
-                return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10min");
+        if (nb_setting_duration_parse(settings->grace ? settings->grace : "10m", false,
+                                      &controller->grace_ms) < 0)
+                return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10m");
         (void)gethostname(host, sizeof(host) - 1);
         snprintf(controller->identity, sizeof(controller->identity), "%s_%08x%08x", host,
                  nb_random(), nb_random());
@@ -330,8 +298,11 @@ static void end_controller(struct nb_controller *controller) {
                         controller->parts[i]->end(controller);
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_watch_stop(&controller->watches[i]);
+        nb_controller_drop_work(controller, &controller->claims_work);
+        nb_controller_drop_work(controller, &controller->hosts_work);
+        nb_hosts_done(&controller->hosts);
+        nb_hosts_done(&controller->next_hosts);
         nb_exchange_done(&controller->lease.exchange);
-        nb_exchange_done(&controller->leading);
         nb_controller_drop_records(controller);
         nb_queue_done(&controller->queue);
         nb_monitor_stop(controller->monitor);
@@ -343,7 +314,7 @@ static void end_controller(struct nb_controller *controller) {
 static int verify_serving(struct nb_controller *controller, struct nb_failure *f) {
         struct nb_failure failure = { 0 };
 
-        if (!controller->approver_serving ||
+        if (!nb_controller_has_part(controller, &nb_part_approve_serving) ||
             nb_facts_verify_service_networks(&controller->admin, &failure) >= 0 ||
             failure.code != NB_USAGE)
                 return 0;
@@ -380,7 +351,7 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                   .value = "DURATION",
                   .ret_value = &settings->grace,
                   .help = "revoke a bound token this long after the certificate was issued, if the "
-                          "Node does not appear; default: 10min" },
+                          "Node does not appear; default: 10m" },
                 { .name = "listen",
                   .value = "[ADDRESS]:PORT",
                   .ret_value = &settings->listen,
@@ -405,9 +376,10 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         r = verify_serving(&controller, f);
         if (r < 0)
                 return r;
-        nb_metrics_init(&controller);
         controller.admin.on_replace = interrupt_calls;
         controller.admin.userdata = &controller;
+        controller.claims_work = (struct nb_work){ .run = nb_claims_adopt,
+                                                   .userdata = &controller };
         nb_controller_add_watches(&controller);
         /* After the launcher of connections, whose fork would have only one of the threads. */
         if (settings->listen)

@@ -24,19 +24,52 @@
 
 #define SIGNER_QUERY "fieldSelector=spec.signerName%3Dkubernetes.io%2F"
 
+/* A request may be approved before the watch of the tokens shows its token. Most requests without a
+ * token are old, though. */
+#define TOKEN_LAG_MS 2000
+
+bool nb_controller_has_part(const struct nb_controller *controller, const struct nb_part *part) {
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i] == part)
+                        return true;
+        return false;
+}
+
 /* --- Requests --- */
 
-static void take_kept(void *userdata);
+static const struct nb_part *const deciders[_NB_NODE_REQUEST_KIND_N] = {
+        [NB_NODE_REQUEST_CLIENT] = &nb_part_approve_client,
+        [NB_NODE_REQUEST_SERVING] = &nb_part_approve_serving,
+};
+
+const char *nb_controller_reason(enum nb_node_request_kind kind, unsigned reason) {
+        return kind == NB_NODE_REQUEST_CLIENT
+                       ? nb_reason_name((enum nb_reason)reason)
+                       : nb_serving_verdict_name((enum nb_serving_verdict)reason);
+}
 
 static struct nb_records *requests_of(const struct nb_request_record *record) {
         return &record->controller->requests[record->kind];
 }
 
 static void free_request(struct nb_request_record *record) {
-        free(record->next);
         free(record->name);
         free(record->node);
         free(record);
+}
+
+static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
+        struct nb_request_record *record = userdata;
+        int r;
+
+        nb_log_field(NB_FIELD_CSR, "%s", record->name);
+        nb_log_field(NB_FIELD_NODE, "%s", record->node);
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s", record->token_id);
+        r = deciders[record->kind]->run_request(record, f);
+        nb_log_field(NB_FIELD_CSR, NULL);
+        nb_log_field(NB_FIELD_NODE, NULL);
+        nb_log_field(NB_FIELD_TOKEN_ID, NULL);
+        return r;
 }
 
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
@@ -51,7 +84,7 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
         record->record.key = record->name;
         record->controller = controller;
         record->kind = kind;
-        record->work.on_change = take_kept;
+        record->work.run = run_request;
         record->work.userdata = record;
         if (record->name && record->node &&
             nb_records_add(requests_of(record), &record->record) >= 0)
@@ -60,50 +93,54 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
         return NULL;
 }
 
-void nb_controller_drop_request(struct nb_controller *controller,
-                                struct nb_request_record *record) {
-        nb_controller_drop_work(controller, &record->work);
+void nb_controller_drop_request(struct nb_request_record *record) {
+        nb_controller_drop_work(record->controller, &record->work);
         nb_records_remove(requests_of(record), &record->record);
-        controller->is_changed = true;
+        record->controller->is_changed = true;
         free_request(record);
 }
 
-static const struct nb_part *find_part(const struct nb_controller *controller,
-                                       enum nb_node_request_kind kind) {
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->kind == kind)
-                        return controller->parts[i];
-        return NULL;
+static void queue_request(struct nb_request_record *record, uint64_t after_ms) {
+        record->work.attempt = record->n_waits = 0;
+        nb_controller_queue(record->controller, &record->work, nb_now_ms() + after_ms);
 }
 
-static void delete_request(struct nb_controller *controller, struct nb_request_record *record) {
-        const struct nb_part *part = find_part(controller, record->kind);
-
-        if (!part || !part->on_request_deleted || !part->on_request_deleted(controller, record))
-                nb_controller_drop_request(controller, record);
+/* The token of a request that was approved, or has claimed it, is revoked. A new leader finds such
+ * tokens by their claims. */
+static void delete_request(struct nb_request_record *record) {
+        if (record->work.slot)
+                record->work.is_changed = true;
+        else if (record->controller->is_leading && record->kind == NB_NODE_REQUEST_CLIENT &&
+                 (record->state != NB_CSR_STATE_PENDING || record->claimed_uid[0]))
+                queue_request(record, 0);
+        else
+                nb_controller_drop_request(record);
 }
 
-/* Returns whether the request is new, or has another state, or a certificate. */
+/* Returns whether the request is new, or has another state, or a certificate. What follows a
+ * decision has a turn of its own. */
 static bool update_record(struct nb_request_record *record, const struct nb_node_request *request) {
+        struct nb_controller *controller = record->controller;
         bool is_changed = strcmp(record->uid, request->uid) != 0 ||
                           record->state != request->state ||
                           record->has_certificate != request->has_certificate;
 
+        if (request->state != NB_CSR_STATE_PENDING && record->work.flow)
+                nb_work_done(&controller->queue, &record->work);
+        if (record->uid[0] && record->state == NB_CSR_STATE_PENDING && controller->is_leading &&
+            request->state == NB_CSR_STATE_APPROVED && !request->is_approved_by_controller)
+                controller->metrics.n_approved_by_others++;
         record->state = request->state;
         record->has_certificate = request->has_certificate;
         record->has_flaw = request->flaw[0];
         record->created = request->created;
         record->approved = request->approved;
-        record->is_by_others = request->state == NB_CSR_STATE_APPROVED &&
-                               !request->is_approved_by_controller;
         record->is_gone = false;
         if (record->has_certificate && record->issued_ms == 0)
                 record->issued_ms = nb_now_ms();
         memcpy(record->key, request->facts.key, sizeof(record->key));
         memcpy(record->token_id, request->token_id, sizeof(record->token_id));
         memcpy(record->uid, request->uid, sizeof(record->uid));
-        memcpy(record->resource_version, request->resource_version,
-               sizeof(record->resource_version));
         return is_changed;
 }
 
@@ -112,23 +149,36 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
  * in a claim. */
 static bool is_record_of(const struct nb_request_record *record,
                          const struct nb_node_request *request) {
-        return strcmp(record->uid, request->uid) == 0 && strcmp(record->node, request->node) == 0 &&
+        return request->kind == record->kind && strcmp(record->node, request->node) == 0 &&
                strcmp(record->token_id, request->token_id) == 0;
+}
+
+int nb_controller_read_request(struct nb_request_record *record,
+                               struct nb_node_request *ret_request, struct nb_failure *f) {
+        struct nb_controller *controller = record->controller;
+        int r = nb_facts_read_request(&controller->admin, record->name, ret_request, f);
+
+        if (r < 0)
+                return r;
+        /* A claim names the request, and has its key, but not its UID. */
+        record->is_gone = r == 0 || (record->uid[0] ? strcmp(ret_request->uid, record->uid) != 0
+                                                    : memcmp(ret_request->facts.key, record->key,
+                                                             sizeof(record->key)) != 0);
+        if (record->is_gone || !is_record_of(record, ret_request) ||
+            !deciders[record->kind]->is_wanted(controller, ret_request))
+                return 0;
+        update_record(record, ret_request);
+        return 1;
 }
 
 /* The requests of one party take turns with those of others. A fleet may share an enrolled token,
  * so the node that the request names counts as well. A bound token is for one node: other names,
- * which a thief can invent, would be turns for nothing. What follows a decision has a turn of its
- * own. */
+ * which a thief can invent, would be turns for nothing. */
 static int set_flow(struct nb_controller *controller, struct nb_request_record *record,
                     const struct nb_node_request *request) {
         char flow[sizeof(request->username) + sizeof(request->node) + 1];
 
-        if (request->state != NB_CSR_STATE_PENDING) {
-                nb_work_done(&controller->queue, &record->work);
-                return 0;
-        }
-        if (record->work.flow)
+        if (request->state != NB_CSR_STATE_PENDING)
                 return 0;
         record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&
                                nb_enrolled_lacks_proof(controller, request);
@@ -139,124 +189,76 @@ static int set_flow(struct nb_controller *controller, struct nb_request_record *
 
 static void write_request(struct nb_controller *controller, struct nb_request_record *record,
                           const struct nb_node_request *request) {
-        const struct nb_part *part = find_part(controller, request->kind);
-        bool is_changed, was_pending;
-
-        if (record && !is_record_of(record, request)) {
-                nb_controller_drop_request(controller, record);
-                record = NULL;
-        }
-        was_pending = record && record->state == NB_CSR_STATE_PENDING;
-        if (!part || request->kind == NB_NODE_REQUEST_OTHER) {
-                if (record)
-                        nb_controller_drop_request(controller, record);
-                return;
-        }
-        if (!record)
+        if (!record) {
                 record = nb_controller_add_request(controller, request->kind, request->name,
                                                    request->node);
-        if (!record || set_flow(controller, record, request) < 0) {
-                nb_log(LOG_ERR, NB_NONE, "CSR %s: memory ran out", request->name);
-                return;
+                if (!record || set_flow(controller, record, request) < 0) {
+                        nb_log(LOG_ERR, NB_NONE, "CSR %s: memory ran out", request->name);
+                        return;
+                }
         }
         nb_records_touch(requests_of(record), &record->record);
-        is_changed = update_record(record, request);
-        if (!part->on_request(controller, record, request, is_changed))
-                nb_controller_drop_request(controller, record);
-        else if (was_pending && request->state == NB_CSR_STATE_APPROVED && controller->is_leading &&
-                 request->kind == NB_NODE_REQUEST_CLIENT && !request->is_approved_by_controller)
-                controller->metrics.n_approved_by_others++;
-}
-
-/* The work of a request must find the same facts in each of its runs, so what was written meanwhile
- * is kept until the work has ended. Returns whether it was kept. */
-static bool keep_for_later(struct nb_request_record *record, const struct nb_node_request *request,
-                           enum nb_change change) {
-        if (!record->work.slot || (change != NB_CHANGE_DELETED && !is_record_of(record, request)))
-                return false;
-        nb_records_touch(requests_of(record), &record->record);
-        record->work.is_changed = true;
-        record->is_deleted = change == NB_CHANGE_DELETED;
-        if (record->is_deleted)
-                return true;
-        if (!record->next)
-                record->next = malloc(sizeof(*record->next));
-        if (!record->next)
-                return false;
-        *record->next = *request;
-        record->next->pem = NULL;
-        return true;
-}
-
-static void take_kept(void *userdata) {
-        struct nb_request_record *record = userdata;
-        _cleanup_(nb_freep) struct nb_node_request *next = TAKE(record->next);
-
-        if (record->is_deleted)
-                delete_request(record->controller, record);
-        else {
-                /* Something else may have changed as well. */
-                nb_controller_queue(record->controller, &record->work, nb_now_ms());
-                if (next)
-                        write_request(record->controller, record, next);
-        }
+        if (update_record(record, request))
+                queue_request(record, request->state == NB_CSR_STATE_APPROVED &&
+                                                      !nb_controller_find_token(controller,
+                                                                                request->token_id)
+                                              ? TOKEN_LAG_MS
+                                              : 0);
 }
 
 static void on_request(void *userdata, struct nb_json *object, enum nb_change change) {
         struct nb_controller *controller = userdata;
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
         struct nb_request_record *record;
+        bool is_same;
 
         nb_node_request_read(object, &request);
-        if (object->r < 0)
+        if (object->r < 0 || request.kind == NB_NODE_REQUEST_OTHER)
                 return;
         controller->is_changed = true;
         record = (struct nb_request_record *)nb_records_find(&controller->requests[request.kind],
                                                              request.name);
-        if (change == NB_CHANGE_DELETED && (!record || strcmp(record->uid, request.uid) != 0))
+        is_same = record && strcmp(record->uid, request.uid) == 0;
+        if (change == NB_CHANGE_DELETED) {
+                if (is_same)
+                        delete_request(record);
                 return;
-        if (record && keep_for_later(record, &request, change))
-                return;
-        if (change != NB_CHANGE_DELETED)
+        }
+        if (record && (!is_same || !is_record_of(record, &request))) {
+                nb_controller_drop_request(record);
+                record = NULL;
+        }
+        if (record && record->work.slot) {
+                /* Each run of its work must find the same facts. */
+                nb_records_touch(requests_of(record), &record->record);
+                record->work.is_changed = true;
+        } else if (deciders[request.kind]->is_wanted(controller, &request))
                 write_request(controller, record, &request);
-        else
-                delete_request(controller, record);
+        else if (record)
+                nb_controller_drop_request(record);
 }
 
-static void sweep_request(void *userdata, struct nb_record *swept) {
-        struct nb_request_record *record = (struct nb_request_record *)swept;
-
-        if (!keep_for_later(record, NULL, NB_CHANGE_DELETED))
-                delete_request(userdata, record);
+static void sweep_request(void *userdata _unused_, struct nb_record *swept) {
+        delete_request((struct nb_request_record *)swept);
 }
 
-static void list_requests(struct nb_controller *controller, enum nb_node_request_kind kind,
-                          bool is_complete) {
+static void list_requests(struct nb_records *requests, bool is_complete) {
         if (is_complete)
-                nb_records_sweep(&controller->requests[kind], sweep_request, controller);
+                nb_records_sweep(requests, sweep_request, NULL);
         else
-                nb_records_begin(&controller->requests[kind]);
+                nb_records_begin(requests);
 }
 
 static void on_client_requests_listed(void *userdata, bool is_complete) {
-        list_requests(userdata, NB_NODE_REQUEST_CLIENT, is_complete);
+        struct nb_controller *controller = userdata;
+
+        list_requests(&controller->requests[NB_NODE_REQUEST_CLIENT], is_complete);
 }
 
 static void on_serving_requests_listed(void *userdata, bool is_complete) {
-        list_requests(userdata, NB_NODE_REQUEST_SERVING, is_complete);
-}
+        struct nb_controller *controller = userdata;
 
-int nb_controller_read_request(struct nb_controller *controller,
-                               const struct nb_request_record *record,
-                               struct nb_node_request *ret_request, struct nb_failure *f) {
-        int r = nb_facts_read_request(&controller->admin, record->name, ret_request, f);
-
-        if (r <= 0)
-                return r;
-        /* A claim names the request, and has its key, but not its UID. */
-        return record->uid[0]
-                       ? strcmp(ret_request->uid, record->uid) == 0
-                       : memcmp(ret_request->facts.key, record->key, sizeof(record->key)) == 0;
+        list_requests(&controller->requests[NB_NODE_REQUEST_SERVING], is_complete);
 }
 
 /* --- What a request waits for --- */
@@ -452,22 +454,19 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
 };
 
 void nb_controller_add_watches(struct nb_controller *controller) {
-        bool is_needed[_WATCHED_N] = {
-                [WATCHED_TOKENS] = true,
-                [WATCHED_CLUSTER_INFO] = controller->signer.work.run,
+        const bool has_client = nb_controller_has_part(controller, &nb_part_approve_client),
+                   has_serving = nb_controller_has_part(controller, &nb_part_approve_serving);
+        const bool is_unneeded[_WATCHED_N] = {
+                [WATCHED_CLUSTER_INFO] = !nb_controller_has_part(controller, &nb_part_signer),
+                [WATCHED_NODES] = !has_client && !has_serving,
+                [WATCHED_NODE_RECORDS] = !has_client && !has_serving,
+                [WATCHED_POLICY] = !has_client && !has_serving,
+                [WATCHED_CLIENT_REQUESTS] = !has_client,
+                [WATCHED_SERVING_REQUESTS] = !has_serving,
         };
 
-        for (size_t i = 0; i < controller->n_parts; i++) {
-                const struct nb_part *part = controller->parts[i];
-
-                if (part->on_request)
-                        is_needed[WATCHED_NODES] = is_needed[WATCHED_NODE_RECORDS] =
-                                is_needed[WATCHED_POLICY] = true;
-                is_needed[WATCHED_CLIENT_REQUESTS] |= part->kind == NB_NODE_REQUEST_CLIENT;
-                is_needed[WATCHED_SERVING_REQUESTS] |= part->kind == NB_NODE_REQUEST_SERVING;
-        }
         for (size_t i = 0; i < _WATCHED_N; i++)
-                if (is_needed[i])
+                if (!is_unneeded[i])
                         controller->watches[controller->n_watches++] = (struct nb_watch)
                                 NB_WATCH_INIT(&kinds[i], controller);
 }
@@ -478,7 +477,6 @@ void nb_controller_drop_records(struct nb_controller *controller) {
 
                 while (requests->n > 0)
                         nb_controller_drop_request(
-                                controller,
                                 (struct nb_request_record *)requests->records[requests->n - 1]);
                 nb_records_done(requests);
         }

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
+#include <time.h>
 
 #include "admin/client/calls.h"
 #include "admin/client/claim.h"
@@ -14,55 +14,42 @@
 #include "system/log.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
+#define PATH NB_LEASES_PATH "/" NB_LEASE_NAME
 #define WHAT "electing a leader with the Lease " NB_LEASE_NAME
 
-/* metav1.MicroTime */
-static void format_now(char ret[static 64]) {
-        struct timeval now;
-        struct tm tm;
-        size_t n;
-
-        (void)gettimeofday(&now, NULL);
-        (void)gmtime_r(&now.tv_sec, &tm);
-        n = strftime(ret, 64, "%Y-%m-%dT%H:%M:%S", &tm);
-        snprintf(ret + n, 64 - n, ".%06ldZ", (long)now.tv_usec);
-}
-
 /* Writes a new Lease, or a merge patch of the one that was read. */
-static int format_lease(const struct nb_lease *lease, const char *holder, bool is_taken,
-                        struct nb_buffer *body) {
+static int format_lease(const struct nb_lease *lease, const char *holder, struct nb_buffer *body) {
         struct nb_json_writer writer = { .buffer = body };
-        char now[64];
+        char now[NB_RFC3339_SIZE], micro[NB_RFC3339_SIZE + 8];
 
-        format_now(now);
+        nb_time_format(time(NULL), now);
+        snprintf(micro, sizeof(micro), "%.19s.000000Z", now); /* metav1.MicroTime */
         nb_object_begin(&writer, "coordination.k8s.io/v1", "Lease", NB_LEASE_NAME);
-        if (lease->resource_version[0])
-                nb_json_put_string(&writer, "resourceVersion", lease->resource_version);
+        if (lease->version[0])
+                nb_json_put_string(&writer, "resourceVersion", lease->version);
         nb_json_close(&writer);
         nb_json_open(&writer, "spec", '{');
         nb_json_put_string(&writer, "holderIdentity", holder);
         nb_json_put_integer(&writer, "leaseDurationSeconds", NB_LEASE_DURATION_SEC);
-        if (is_taken)
-                nb_json_put_string(&writer, "acquireTime", now);
-        nb_json_put_string(&writer, "renewTime", now);
+        if (!lease->is_held)
+                nb_json_put_string(&writer, "acquireTime", micro);
+        nb_json_put_string(&writer, "renewTime", micro);
         return nb_json_finish(&writer);
 }
 
 /* Creates or changes the Lease. 1; 0 if somebody else was faster. */
-static int write_lease(struct nb_controller *controller, const char *holder, bool is_taken,
-                       struct nb_failure *f) {
+static int write_lease(struct nb_controller *controller, const char *holder, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
-        bool exists = lease->resource_version[0];
+        const bool exists = lease->version[0];
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_admin_call call = { .method = exists ? "PATCH" : "POST",
                                       .what = WHAT,
-                                      .path = exists ? NB_LEASES_PATH "/" NB_LEASE_NAME
-                                                     : NB_LEASES_PATH };
-        struct nb_json json;
+                                      .path = exists ? PATH : NB_LEASES_PATH };
         int r;
 
-        r = format_lease(lease, holder, is_taken, &body);
+        r = format_lease(lease, holder, &body);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, WHAT ": %m");
         call.body = body.data;
@@ -70,21 +57,17 @@ static int write_lease(struct nb_controller *controller, const char *holder, boo
         r = nb_admin_perform(&controller->admin, &call, &answer, f);
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return r;
-        lease->resource_version[0] = '\0';
+        lease->version[0] = '\0';
         if (r < 0 || r >= 300)
                 return r < 0 ? r : 0;
         json = nb_admin_parse(answer.body.data, answer.body.len, WHAT, f);
-        nb_json_copy(&json, "metadata.resourceVersion", lease->resource_version,
-                     sizeof(lease->resource_version));
-        r = json.r;
-        nb_json_done(&json);
-        return r < 0 ? r : 1;
+        nb_json_copy(&json, "metadata.resourceVersion", lease->version, sizeof(lease->version));
+        return json.r < 0 ? json.r : 1;
 }
 
-static int take_lease(struct nb_controller *controller, bool is_taken, uint64_t now_ms,
-                      struct nb_failure *f) {
+static int take_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
-        int r = write_lease(controller, controller->identity, is_taken, f);
+        int r = write_lease(controller, controller->identity, f);
 
         if (r < 0)
                 return r;
@@ -92,23 +75,7 @@ static int take_lease(struct nb_controller *controller, bool is_taken, uint64_t 
         lease->leader[0] = '\0';
         lease->renewed_ms = now_ms;
         lease->due_ms = now_ms + (r > 0 ? NB_LEASE_RENEW_MS : NB_LEASE_STANDBY_MS);
-        return 0;
-}
-
-/* Whether this controller may take the Lease that was read. */
-static bool may_take(struct nb_controller *controller, const char *holder, const char *renewed,
-                     uint64_t now_ms) {
-        struct nb_lease *lease = &controller->lease;
-        char observed[sizeof(lease->observed)];
-
-        if (!holder[0] || !strcmp(holder, controller->identity))
-                return true;
-        snprintf(observed, sizeof(observed), "%s %s", holder, renewed);
-        if (strcmp(observed, lease->observed) != 0) {
-                strcpy(lease->observed, observed);
-                lease->observed_ms = now_ms;
-        }
-        return now_ms >= lease->observed_ms + NB_LEASE_DURATION_SEC * 1000;
+        return 1;
 }
 
 /* Without this line a standby looks like a controller that hangs. */
@@ -126,48 +93,34 @@ static void log_leader(struct nb_lease *lease, const char *holder) {
 static int observe_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        const char *holder, *renewed;
+        char version[sizeof(lease->version)] = "";
+        const char *holder = NULL;
         int r;
 
-        r = nb_admin_get(&controller->admin, WHAT, NB_LEASES_PATH "/" NB_LEASE_NAME, &json, f);
+        r = nb_admin_get(&controller->admin, WHAT, PATH, &json, f);
+        if (r > 0) {
+                holder = nb_json_string(&json, "spec.holderIdentity");
+                nb_json_copy(&json, "metadata.resourceVersion", version, sizeof(version));
+                r = json.r;
+        }
         if (r < 0)
                 return r;
-        lease->resource_version[0] = '\0';
-        if (r == 0)
-                return take_lease(controller, true, now_ms, f);
-        holder = nb_json_string(&json, "spec.holderIdentity");
-        if (!holder)
-                holder = "";
-        renewed = nb_json_string(&json, "spec.renewTime");
-        if (json.r >= 0 && may_take(controller, holder, renewed ? renewed : "", now_ms)) {
-                nb_json_copy(&json, "metadata.resourceVersion", lease->resource_version,
-                             sizeof(lease->resource_version));
-                return json.r < 0 ? json.r : take_lease(controller, true, now_ms, f);
-        }
+        if (strcmp(version, lease->version) != 0)
+                lease->observed_ms = now_ms;
+        strcpy(lease->version, version);
+        if (!holder || !holder[0] || strcmp(holder, controller->identity) == 0 ||
+            now_ms >= lease->observed_ms + NB_LEASE_DURATION_SEC * 1000)
+                return take_lease(controller, now_ms, f);
         lease->is_held = false;
         lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
-        if (json.r < 0)
-                return json.r;
         log_leader(lease, holder);
         return 1;
-}
-
-static int run_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
-        struct nb_lease *lease = &controller->lease;
-
-        if (!lease->is_running)
-                lease->is_renewing = lease->is_held && lease->resource_version[0];
-        lease->is_running = true;
-        return lease->is_renewing ? take_lease(controller, false, now_ms, f)
-                                  : observe_lease(controller, now_ms, f);
 }
 
 uint64_t nb_lease_due(const struct nb_controller *controller) {
         const struct nb_lease *lease = &controller->lease;
 
-        if (nb_exchange_is_waiting(&lease->exchange))
-                return NB_TIME_INFINITE;
-        return lease->is_running ? 0 : lease->due_ms;
+        return nb_exchange_is_waiting(&lease->exchange) ? NB_TIME_INFINITE : lease->due_ms;
 }
 
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
@@ -184,30 +137,28 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
         }
         controller->admin.exchange = &lease->exchange;
         nb_exchange_rewind(&lease->exchange);
-        r = run_lease(controller, now_ms, f);
+        r = lease->is_held && lease->version[0] ? take_lease(controller, now_ms, f)
+                                                : observe_lease(controller, now_ms, f);
         controller->admin.exchange = NULL;
         /* A webhook may delay a renewal for longer than the Lease is held. Then the leader goes on:
          * nobody else is faster, and two leaders do the same as one. */
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return 0;
         nb_exchange_done(&lease->exchange);
-        lease->is_running = false;
         if (r < 0) {
                 lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
                 if (now_ms >= lease->renewed_ms + NB_LEASE_HELD_MS)
                         lease->is_held = false;
         }
-        return r < 0 ? r : 1;
+        return r;
 }
 
-int nb_lease_release(struct nb_controller *controller, struct nb_failure *f) {
+void nb_lease_release(struct nb_controller *controller) {
         struct nb_lease *lease = &controller->lease;
-        int r;
+        struct nb_failure ignored = { 0 };
 
         nb_exchange_done(&lease->exchange);
-        if (!lease->is_held || !lease->resource_version[0])
-                return 0;
+        if (lease->is_held && lease->version[0])
+                (void)write_lease(controller, "", &ignored);
         lease->is_held = false;
-        r = write_lease(controller, "", false, f);
-        return r < 0 ? r : 0;
 }

@@ -21,5 +21,5 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
 /* When nb_lease_run() has something to do. */
 uint64_t nb_lease_due(const struct nb_controller *controller);
 
-/* Lets another controller take the Lease at once. */
-int nb_lease_release(struct nb_controller *controller, struct nb_failure *f);
+/* Lets another controller take the Lease at once, if this call succeeds. */
+void nb_lease_release(struct nb_controller *controller);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "admin/controller/metrics.h"
-#include "admin/policy/verdict.h"
 #include "base/macro.h"
 #include "net/http.h"
 #include "system/log.h"
@@ -14,10 +11,16 @@ static const char *const kind_names[_NB_NODE_REQUEST_KIND_N] = {
         [NB_NODE_REQUEST_SERVING] = "serving",
 };
 
-static const char *const decision_names[_NB_DECISION_N] = {
-        [NB_DECISION_APPROVED] = "approved",
-        [NB_DECISION_DENIED] = "denied",
-        [NB_DECISION_PENDING] = "pending",
+enum decision {
+        DECISION_APPROVED,
+        DECISION_DENIED,
+        DECISION_PENDING,
+};
+
+static const char *const decision_names[] = {
+        [DECISION_APPROVED] = "approved",
+        [DECISION_DENIED] = "denied",
+        [DECISION_PENDING] = "pending",
 };
 
 /* In seconds. creationTimestamp has whole seconds. */
@@ -25,69 +28,44 @@ static const unsigned bucket_ends[NB_METRICS_BUCKETS_N] = { 1, 2, 5, 10, 30, 60,
 
 /* --- Counting --- */
 
-static struct nb_decision_count *find_count(struct nb_metrics *metrics,
-                                            enum nb_node_request_kind kind,
-                                            enum nb_decision decision, const char *reason) {
-        struct nb_decision_count *count = metrics->decisions;
-        const struct nb_decision_count *end = count + metrics->n_decisions;
-
-        for (; count < end; count++)
-                if (count->kind == kind && count->decision == decision &&
-                    strcmp(count->reason, reason) == 0)
-                        return count;
-        if (metrics->n_decisions == NB_METRICS_DECISIONS_MAX)
-                return NULL;
-        metrics->n_decisions++;
-        *count = (struct nb_decision_count){ kind, decision, reason, 0 };
-        return count;
+static enum decision decision_of(const struct nb_controller *controller,
+                                 enum nb_node_request_kind kind, unsigned reason) {
+        if (reason == 0)
+                return DECISION_APPROVED;
+        return kind == NB_NODE_REQUEST_CLIENT && controller->settings.is_denying &&
+                               nb_reason_verdict((enum nb_reason)reason) == NB_VERDICT_REFUSE
+                       ? DECISION_DENIED
+                       : DECISION_PENDING;
 }
 
-void nb_metrics_init(struct nb_controller *controller) {
-        const enum nb_decision decisions[] = {
-                [NB_VERDICT_APPROVE] = NB_DECISION_APPROVED,
-                [NB_VERDICT_WAIT] = NB_DECISION_PENDING,
-                [NB_VERDICT_REFUSE] = controller->settings.is_denying ? NB_DECISION_DENIED
-                                                                      : NB_DECISION_PENDING,
-        };
-
-        for (enum nb_reason i = NB_REASON_NONE; i < _NB_REASON_N; i++)
-                if (nb_reason_verdict(i) != NB_VERDICT_IGNORE)
-                        (void)find_count(&controller->metrics, NB_NODE_REQUEST_CLIENT,
-                                         decisions[nb_reason_verdict(i)], nb_reason_name(i));
-}
-
-static void count_duration(struct nb_duration_count *count, time_t created) {
+static void count_duration(struct nb_kind_metrics *metrics, time_t created) {
         time_t now = time(NULL);
         uint64_t seconds = now > created ? (uint64_t)(now - created) : 0;
 
         if (created == 0)
                 return;
         for (size_t i = 0; i < N_ELEMENTS(bucket_ends); i++)
-                count->buckets[i] += seconds <= bucket_ends[i];
-        count->n++;
-        count->sum += seconds;
+                metrics->buckets[i] += seconds <= bucket_ends[i];
+        metrics->n++;
+        metrics->sum += seconds;
 }
 
-void nb_metrics_decide(struct nb_controller *controller, struct nb_request_record *record,
-                       enum nb_decision decision, const char *reason) {
-        struct nb_metrics *metrics = &controller->metrics;
-        struct nb_decision_count *count;
+void nb_metrics_decide(struct nb_request_record *record, unsigned reason) {
+        struct nb_controller *controller = record->controller;
+        struct nb_kind_metrics *metrics = &controller->metrics.kinds[record->kind];
+        enum decision decision = decision_of(controller, record->kind, reason);
 
-        if (record->reason == reason)
+        if (record->counted & 1U << reason)
                 return;
-        record->reason = reason;
-        count = find_count(metrics, record->kind, decision, reason);
-        if (count)
-                count->n++;
-        if (decision == NB_DECISION_PENDING) {
+        record->counted |= 1U << reason;
+        metrics->decisions[reason]++;
+        if (decision == DECISION_PENDING) {
                 nb_controller_note(controller, "left %s pending", record->name);
                 return;
         }
-        count_duration(&metrics->durations[record->kind], record->created);
-        metrics->n_approved += decision == NB_DECISION_APPROVED;
+        count_duration(metrics, record->created);
         nb_controller_note(controller, "%s %s", decision_names[decision],
-                           decision == NB_DECISION_APPROVED &&
-                                           record->kind == NB_NODE_REQUEST_CLIENT
+                           decision == DECISION_APPROVED && record->kind == NB_NODE_REQUEST_CLIENT
                                    ? record->node
                                    : record->name);
 }
@@ -99,25 +77,22 @@ struct pending {
         time_t oldest; /* 0: none */
 };
 
-static void count_pending(const struct nb_records *requests, struct pending *pending) {
-        for (size_t i = 0; i < requests->n; i++) {
-                const struct nb_request_record *record = (const struct nb_request_record *)
-                                                                 requests->records[i];
-
-                if (record->state != NB_CSR_STATE_PENDING)
-                        continue;
-                pending->n[record->kind]++;
-                if (record->created != 0 &&
-                    (pending->oldest == 0 || record->created < pending->oldest))
-                        pending->oldest = record->created;
-        }
-}
-
 static struct pending find_pending(const struct nb_controller *controller) {
         struct pending pending = { 0 };
 
-        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++)
-                count_pending(&controller->requests[i], &pending);
+        for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N; kind++)
+                for (size_t i = 0; i < controller->requests[kind].n; i++) {
+                        const struct nb_request_record *record = (const struct nb_request_record *)
+                                                                         controller->requests[kind]
+                                                                                 .records[i];
+
+                        if (record->state != NB_CSR_STATE_PENDING)
+                                continue;
+                        pending.n[kind]++;
+                        if (record->created != 0 &&
+                            (pending.oldest == 0 || record->created < pending.oldest))
+                                pending.oldest = record->created;
+                }
         return pending;
 }
 
@@ -126,49 +101,48 @@ static void put_head(struct nb_buffer *text, const char *name, const char *type,
                          type);
 }
 
-static void put_decisions(struct nb_buffer *text, const struct nb_metrics *metrics) {
-        put_head(text, "decisions_total", "counter",
-                 "Decisions on requests, a pending request once for each reason.");
-        for (unsigned i = 0; i < metrics->n_decisions; i++) {
-                const struct nb_decision_count *count = &metrics->decisions[i];
+static void put_value(struct nb_buffer *text, const char *name, const char *type, const char *help,
+                      unsigned long long value) {
+        put_head(text, name, type, help);
+        nb_buffer_printf(text, PREFIX "%s %llu\n", name, value);
+}
 
+/* All reasons, also with 0: a series that begins with 1 has no increase, and an alert on the first
+ * stolen token would not fire. */
+static void put_decisions(struct nb_buffer *text, const struct nb_controller *controller,
+                          enum nb_node_request_kind kind, unsigned n_reasons) {
+        for (unsigned i = 0; i < n_reasons; i++)
                 nb_buffer_printf(
                         text,
                         PREFIX "decisions_total{kind=\"%s\",decision=\"%s\",reason=\"%s\"} %llu\n",
-                        kind_names[count->kind], decision_names[count->decision], count->reason,
-                        count->n);
-        }
+                        kind_names[kind], decision_names[decision_of(controller, kind, i)],
+                        nb_controller_reason(kind, i),
+                        controller->metrics.kinds[kind].decisions[i]);
 }
 
-static void put_durations(struct nb_buffer *text, const struct nb_metrics *metrics) {
+static void put_duration(struct nb_buffer *text, const char *kind,
+                         const struct nb_kind_metrics *metrics) {
         static const char name[] = PREFIX "decision_duration_seconds";
 
-        put_head(text, "decision_duration_seconds", "histogram",
-                 "Time from the creation of a request to its approval or denial.");
-        for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++) {
-                const struct nb_duration_count *count = &metrics->durations[i];
-                const char *kind = kind_names[i];
-
-                for (size_t k = 0; k < N_ELEMENTS(bucket_ends); k++)
-                        nb_buffer_printf(text, "%s_bucket{kind=\"%s\",le=\"%u\"} %llu\n", name,
-                                         kind, bucket_ends[k], count->buckets[k]);
-                nb_buffer_printf(text, "%s_bucket{kind=\"%s\",le=\"+Inf\"} %llu\n", name, kind,
-                                 count->n);
-                nb_buffer_printf(text, "%s_sum{kind=\"%s\"} %llu\n", name, kind, count->sum);
-                nb_buffer_printf(text, "%s_count{kind=\"%s\"} %llu\n", name, kind, count->n);
-        }
+        for (size_t i = 0; i < N_ELEMENTS(bucket_ends); i++)
+                nb_buffer_printf(text, "%s_bucket{kind=\"%s\",le=\"%u\"} %llu\n", name, kind,
+                                 bucket_ends[i], metrics->buckets[i]);
+        nb_buffer_printf(text, "%s_bucket{kind=\"%s\",le=\"+Inf\"} %llu\n", name, kind, metrics->n);
+        nb_buffer_printf(text, "%s_sum{kind=\"%s\"} %llu\n", name, kind, metrics->sum);
+        nb_buffer_printf(text, "%s_count{kind=\"%s\"} %llu\n", name, kind, metrics->n);
 }
 
-static void put_pending(struct nb_buffer *text, const struct pending *pending) {
+static void put_pending(struct nb_buffer *text, const struct nb_controller *controller) {
+        const struct pending pending = find_pending(controller);
+
         put_head(text, "pending_requests", "gauge", "Requests that are not decided.");
         for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++)
                 nb_buffer_printf(text, PREFIX "pending_requests{kind=\"%s\"} %zu\n", kind_names[i],
-                                 pending->n[i]);
-        put_head(text, "oldest_pending_request_timestamp_seconds", "gauge",
-                 "When the oldest of them was created; absent without one.");
-        if (pending->oldest > 0)
-                nb_buffer_printf(text, PREFIX "oldest_pending_request_timestamp_seconds %lld\n",
-                                 (long long)pending->oldest);
+                                 pending.n[i]);
+        if (pending.oldest > 0)
+                put_value(text, "oldest_pending_request_timestamp_seconds", "gauge",
+                          "When the oldest of them was created; absent without one.",
+                          (unsigned long long)pending.oldest);
 }
 
 static void put_connections(struct nb_buffer *text, const struct nb_controller *controller) {
@@ -185,25 +159,27 @@ static void put_connections(struct nb_buffer *text, const struct nb_controller *
                 nb_buffer_printf(text, PREFIX "watch_restarts_total{objects=\"%s\"} %llu\n",
                                  controller->watches[i].kind->what,
                                  (unsigned long long)controller->watches[i].n_restarts);
-        put_head(text, "landlock", "gauge",
-                 "Whether Landlock restricts the processes of connections.");
-        nb_buffer_printf(text, PREFIX "landlock %d\n", nb_http_has_landlock());
+        put_value(text, "landlock", "gauge",
+                  "Whether Landlock restricts the processes of connections.",
+                  nb_http_has_landlock());
 }
 
 void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer *text) {
-        struct pending pending = find_pending(controller);
-
         put_head(text, "build_info", "gauge", "The version of node-bootstrap-admin.");
         nb_buffer_append_string(text, PREFIX "build_info{version=\"" NB_VERSION "\"} 1\n");
-        put_head(text, "leader", "gauge", "Whether this controller acts.");
-        nb_buffer_printf(text, PREFIX "leader %d\n", controller->is_leading);
-        put_decisions(text, &controller->metrics);
-        put_durations(text, &controller->metrics);
-        put_head(text, "approved_by_others_total", "counter",
-                 "Requests by bound and enrolled tokens that something else approved.");
-        nb_buffer_printf(text, PREFIX "approved_by_others_total %llu\n",
-                         controller->metrics.n_approved_by_others);
-        put_pending(text, &pending);
+        put_value(text, "leader", "gauge", "Whether this controller acts.", controller->is_leading);
+        put_head(text, "decisions_total", "counter",
+                 "Decisions on requests, a pending request once for each reason.");
+        put_decisions(text, controller, NB_NODE_REQUEST_CLIENT, _NB_REASON_N);
+        put_decisions(text, controller, NB_NODE_REQUEST_SERVING, _NB_SERVING_VERDICT_N);
+        put_head(text, "decision_duration_seconds", "histogram",
+                 "Time from the creation of a request to its approval or denial.");
+        for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++)
+                put_duration(text, kind_names[i], &controller->metrics.kinds[i]);
+        put_value(text, "approved_by_others_total", "counter",
+                  "Requests by bound and enrolled tokens that something else approved.",
+                  controller->metrics.n_approved_by_others);
+        put_pending(text, controller);
         put_connections(text, controller);
 }
 
@@ -219,6 +195,7 @@ static const struct nb_failure *find_failure(const struct nb_controller *control
 
 static void report_status(const struct nb_controller *controller) {
         const struct nb_failure *f = find_failure(controller);
+        const struct nb_kind_metrics *kinds = controller->metrics.kinds;
         struct pending pending = find_pending(controller);
 
         if (f) {
@@ -230,7 +207,9 @@ static void report_status(const struct nb_controller *controller) {
                       : controller->lease.is_held ? "Starting"
                                                   : "Standby",
                       pending.n[NB_NODE_REQUEST_CLIENT] + pending.n[NB_NODE_REQUEST_SERVING],
-                      controller->tokens.n, controller->metrics.n_approved,
+                      controller->tokens.n,
+                      kinds[NB_NODE_REQUEST_CLIENT].decisions[0] +
+                              kinds[NB_NODE_REQUEST_SERVING].decisions[0],
                       controller->last[0] ? "; last: " : "", controller->last);
 }
 

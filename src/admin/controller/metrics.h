@@ -13,14 +13,8 @@
 #define NB_REPORT_INTERVAL_MS 5000 /* at most one report in this time */
 #define NB_METRICS_MAX ((size_t)64 * 1024)
 
-/* Adds the reasons of client certificates with 0. A series that begins with 1 has no increase, and
- * an alert on the first stolen token would not fire. */
-void nb_metrics_init(struct nb_controller *controller);
-
-/* Counts a decision. A request that is left pending is counted again only with another reason.
- * `reason` is a constant: CamelCase, of a limited set. */
-void nb_metrics_decide(struct nb_controller *controller, struct nb_request_record *record,
-                       enum nb_decision decision, const char *reason);
+/* Counts a decision (decision.h): a request once for each reason. */
+void nb_metrics_decide(struct nb_request_record *record, unsigned reason);
 
 /* Appends the text that is served; errors as of the buffer. */
 void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer *text);

@@ -30,7 +30,8 @@ struct nb_work {
          * or without a failure in `f`: try again later. After a negative result the record must
          * still exist. */
         int (*run)(void *userdata, struct nb_work *work, struct nb_failure *f);
-        /* Called after a run during which the object has changed. May be NULL. */
+        /* Called after a run during which the object has changed. NULL: the work is queued again.
+         */
         void (*on_change)(void *userdata);
         void *userdata;
         uint64_t due_ms;           /* as nb_now_ms() */

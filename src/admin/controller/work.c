@@ -75,10 +75,11 @@ static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot)
         if (r >= 0)
                 work->attempt = 0;
         r = r < 0 ? handle_failed_work(controller, work, &f) : 0;
-        if (work->is_changed) {
-                work->is_changed = false;
+        if (TAKE(work->is_changed)) {
                 if (work->on_change)
                         work->on_change(work->userdata);
+                else
+                        nb_controller_queue(controller, work, nb_now_ms());
         }
         return r;
 }

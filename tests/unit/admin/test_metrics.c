@@ -27,24 +27,28 @@ static void assert_line(const struct nb_controller *controller, const char *line
 static void counts_decisions(_unused_ void **state) {
         struct nb_controller *controller = calloc(1, sizeof(*controller));
         struct nb_request_record *record;
-        static const char reason[] = "TokenUsed";
+        const unsigned reason = NB_REASON_TOKEN_USED;
 
         assert_non_null(controller);
-        nb_metrics_init(controller);
+        assert_line(controller,
+                    "decisions_total{kind=\"client\",decision=\"pending\",reason=\"TokenUsed\"} 0");
         record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, "csr", "n1");
         assert_non_null(record);
         record->state = NB_CSR_STATE_PENDING;
         record->created = time(NULL) - 45;
         assert_line(controller, "pending_requests{kind=\"client\"} 1");
 
-        nb_metrics_decide(controller, record, NB_DECISION_PENDING, reason);
-        nb_metrics_decide(controller, record, NB_DECISION_PENDING, reason);
+        nb_metrics_decide(record, reason);
+        nb_metrics_decide(record, reason);
         assert_line(controller,
                     "decisions_total{kind=\"client\",decision=\"pending\",reason=\"TokenUsed\"} 1");
         assert_line(controller, "decision_duration_seconds_count{kind=\"client\"} 0");
         assert_string_equal(controller->last, "left csr pending");
+        controller->settings.is_denying = true;
+        assert_line(controller,
+                    "decisions_total{kind=\"client\",decision=\"denied\",reason=\"TokenUsed\"} 1");
 
-        nb_metrics_decide(controller, record, NB_DECISION_APPROVED, NB_APPROVED_REASON);
+        nb_metrics_decide(record, NB_REASON_NONE);
         assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"30\"} 0");
         assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"60\"} 1");
         assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"+Inf\"} 1");
@@ -53,21 +57,20 @@ static void counts_decisions(_unused_ void **state) {
         free(controller);
 }
 
-/* Nothing that a request contains is a label, and the number of reasons has a limit. */
+/* What is served has room for all statuses and reasons. */
 static void stays_within_its_limits(_unused_ void **state) {
-        static char reasons[NB_METRICS_DECISIONS_MAX * 2][8];
         struct nb_controller *controller = calloc(1, sizeof(*controller));
-        struct nb_request_record record = { .kind = NB_NODE_REQUEST_SERVING, .name = reasons[0] };
+        struct nb_request_record record = { .controller = controller,
+                                            .kind = NB_NODE_REQUEST_SERVING,
+                                            .name = (char[]){ "csr" } };
 
         assert_non_null(controller);
-        for (size_t i = 0; i < N_ELEMENTS(reasons); i++) {
-                (void)snprintf(reasons[i], sizeof(reasons[i]), "R%zu", i);
-                nb_metrics_decide(controller, &record, NB_DECISION_PENDING, reasons[i]);
-        }
+        for (unsigned i = 0; i < _NB_SERVING_VERDICT_N; i++)
+                nb_metrics_decide(&record, i);
         for (size_t i = 0; i < N_ELEMENTS(controller->admin.n_answers); i++)
                 controller->admin.n_answers[i] = ULLONG_MAX;
-        assert_line(controller,
-                    "decisions_total{kind=\"serving\",decision=\"pending\",reason=\"R0\"} 1");
+        assert_line(controller, "decisions_total{kind=\"serving\",decision=\"pending\",reason="
+                                "\"ServingNotAllowed\"} 1");
         free(controller);
 }
 
