@@ -26,12 +26,30 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
         }
 }
 
-/* With an exchange: -EINPROGRESS until the answer is there. */
-static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
-                     const struct nb_call *api_call, struct nb_http_answer *ret_answer,
-                     struct nb_failure *f) {
-        struct nb_exchange *exchange = admin->exchange;
-        const bool is_begun = exchange && exchange->begun;
+/* Starts the call, with a copy of its body. */
+static int start_call(struct nb_admin *admin, struct nb_exchange_call *own,
+                      const struct nb_call *api_call, struct nb_http_request *request,
+                      struct nb_failure *f) {
+        int r;
+
+        nb_buffer_wipe(&own->body);
+        own->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
+        if (request->body)
+                nb_buffer_append(&own->body, request->body, request->body_len);
+        if (own->body.error < 0)
+                return nb_failure_set_memory(f);
+        request->body = own->body.data;
+        r = nb_api_start(&admin->api, api_call, request, &own->transfer, f);
+        own->admin = admin;
+        admin->exchange->begun = own;
+        return r < 0 ? r : -EINPROGRESS;
+}
+
+/* With an exchange: -EINPROGRESS until the answer is there. `list` is that of a page, or NULL. */
+static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
+                     struct nb_exchange_call *list, const struct nb_call *api_call,
+                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        struct nb_exchange_call *own = list;
         struct nb_http_request request = {
                 .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
                 .body = call->body,
@@ -40,48 +58,35 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, b
                                                                 : NULL,
                 .timeout_ms = NB_ADMIN_TIMEOUT_MS,
         };
-        int r = 0;
+        int r;
 
-        if (exchange)
-                r = nb_exchange_find(exchange, call->method, call->path, is_page, ret_answer, f);
-        if (r != 0) {
-                if (is_begun && !exchange->begun)
-                        nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
-                return r;
-        }
-        r = nb_admin_renew_if_expired(admin, f);
-        if (r < 0)
-                return r;
-        if (!exchange) {
+        if (!admin->exchange) {
+                r = nb_admin_renew_if_expired(admin, f);
+                if (r < 0)
+                        return r;
                 r = nb_api_perform(&admin->api, api_call, &request, ret_answer, f);
                 nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
                 return r;
         }
-        r = nb_exchange_begin(exchange, call->method, call->path, &request.body, call->body_len);
-        if (r < 0)
-                return nb_failure_set_memory(f);
-        r = nb_api_start(&admin->api, api_call, &request, &exchange->transfer, f);
-        if (r < 0)
-                nb_exchange_interrupt(exchange);
-        return r < 0 ? r : -EINPROGRESS;
+        if (!own)
+                own = nb_exchange_find(admin->exchange, call->method, call->path, f);
+        if (!own)
+                return -ENOMEM;
+        if (own->is_answered)
+                return nb_exchange_answer(own, list, ret_answer, f);
+        return own->transfer ? -EINPROGRESS : start_call(admin, own, api_call, &request, f);
 }
 
-static bool is_usable(const struct nb_http_answer *answer, bool is_page) {
-        return (answer->status >= 200 && answer->status <= 202) || answer->status == 409 ||
-               (answer->status == 410 && is_page) || nb_answer_is_not_found(answer);
-}
-
-static int perform(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
-                   struct nb_http_answer *ret_answer, struct nb_failure *f) {
+static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
+                   struct nb_exchange_call *list, struct nb_http_answer *ret_answer,
+                   struct nb_failure *f) {
         char what[256];
         const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &codes };
         struct nb_http_answer answer = { 0 };
         int r;
 
         snprintf(what, sizeof(what), "%s at", call->what);
-        r = send_call(admin, call, is_page, &api_call, &answer, f);
-        if (r == -EINPROGRESS && f->code == NB_NONE)
-                return r;
+        r = send_call(admin, call, list, &api_call, &answer, f);
         if (r < 0) {
                 nb_admin_explain(admin, f);
                 return r;
@@ -89,7 +94,8 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call, boo
         /* The token may have been replaced, or revoked before its time. */
         if (answer.status == 401 && admin->is_renewable)
                 admin->expires_ms = 0;
-        if (is_usable(&answer, is_page)) {
+        if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
+            (answer.status == 410 && list) || nb_answer_is_not_found(&answer)) {
                 admin->unusable_ms = 0;
                 *ret_answer = answer;
                 return (int)answer.status;
@@ -101,7 +107,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call, boo
 
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        return perform(admin, call, false, ret_answer, f);
+        return perform(admin, call, NULL, ret_answer, f);
 }
 
 struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f) {
@@ -142,7 +148,7 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
  * is above the limits, so a page with only this object is passed over. The API server writes the
  * metadata, which only it controls, before the items.
  */
-static int parse_metadata(const char *what, struct nb_exchange_list *list, struct nb_buffer *page,
+static int parse_metadata(const char *what, struct nb_exchange_call *list, struct nb_buffer *page,
                           struct nb_json *ret_json, struct nb_failure *f) {
         static const char items[] = "\"items\":[", end[] = "]}";
         char *at = memmem(page->data, page->len - strlen(end), items, strlen(items));
@@ -162,7 +168,7 @@ static int parse_metadata(const char *what, struct nb_exchange_list *list, struc
 
 /* Reads one page of at most list->limit items. After a 410 it is the API server's answer, which
  * says where a list of the objects as they are now continues. */
-static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_list *list,
+static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                      bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         char page[NB_ADMIN_PATH_MAX];
@@ -175,7 +181,7 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
                      list->next[0] ? "&continue=" : "", list->next) >= (int)sizeof(page))
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "%s: the continue token is too long", what);
-        r = perform(admin, &call, true, &answer, f);
+        r = perform(admin, &call, list, &answer, f);
         if (r < 0)
                 return r;
         if (r == 404)
@@ -195,7 +201,7 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
 }
 
 /* Visits the items of one page, and reads where the next one begins. */
-static int visit_page(struct nb_exchange_list *list, bool is_consistent, struct nb_json *json,
+static int visit_page(struct nb_exchange_call *list, bool is_consistent, struct nb_json *json,
                       nb_admin_visit *visit, void *userdata) {
         const char *next = nb_json_string(json, "metadata.continue");
         ssize_t n = nb_json_array(json, "items");
@@ -203,9 +209,9 @@ static int visit_page(struct nb_exchange_list *list, bool is_consistent, struct 
         if (is_consistent)
                 nb_json_copy(json, "metadata.resourceVersion", list->version,
                              sizeof(list->version));
-        if (next && strlen(next) >= sizeof(list->next))
-                nb_json_refuse(json, "metadata.continue", "a shorter text", next);
-        snprintf(list->next, sizeof(list->next), "%s", next && json->r >= 0 ? next : "");
+        list->next[0] = '\0';
+        if (next && next[0])
+                nb_json_copy(json, "metadata.continue", list->next, sizeof(list->next));
         for (ssize_t i = 0; i < n && json->r >= 0; i++) {
                 char path[32];
                 struct nb_json item = *json;
@@ -222,7 +228,7 @@ static int visit_page(struct nb_exchange_list *list, bool is_consistent, struct 
         return json->r;
 }
 
-static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_list *list,
+static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                       bool is_consistent, nb_admin_visit *visit, void *userdata,
                       struct nb_failure *f) {
         if (list->limit == 0)
@@ -251,26 +257,20 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, char *ret_version, struct nb_failure *f) {
-        char ignored[NB_RESOURCE_VERSION_SIZE] = "";
-        struct nb_exchange_list alone = { 0 }, *list = &alone;
-        struct nb_exchange *exchange = admin->exchange;
-        const bool is_consistent = ret_version;
+        struct nb_exchange_call alone = { 0 }, *list = &alone;
         int r;
 
-        if (exchange &&
-            nb_exchange_find_list(exchange, path, is_consistent ? ret_version : ignored))
-                return 0;
-        snprintf(alone.path, sizeof(alone.path), "%s", path);
-        if (exchange)
-                list = nb_exchange_begin_list(exchange, path);
+        if (admin->exchange)
+                list = nb_exchange_find(admin->exchange, "LIST", path, f);
+        else
+                snprintf(alone.path, sizeof(alone.path), "%s", path);
         if (!list)
-                return nb_failure_set_memory(f);
-        r = list_pages(admin, what, list, is_consistent, visit, userdata, f);
-        if (r == -EINPROGRESS && f->code == NB_NONE)
-                return r;
-        if (r >= 0 && is_consistent)
-                memcpy(ret_version, list->version, sizeof(list->version));
-        if (exchange && nb_exchange_end_list(exchange, r >= 0, f) < 0)
                 return -ENOMEM;
-        return r;
+        r = list->is_complete ? 0 : list_pages(admin, what, list, ret_version, visit, userdata, f);
+        if (r < 0)
+                return r;
+        list->is_complete = true;
+        if (ret_version)
+                memcpy(ret_version, list->version, sizeof(list->version));
+        return 0;
 }
