@@ -40,7 +40,6 @@ static int start_call(struct nb_admin *admin, struct nb_exchange_call *own,
                 return nb_failure_set_memory(f);
         request->body = own->body.data;
         r = nb_api_start(&admin->api, api_call, request, &own->transfer, f);
-        own->admin = admin;
         admin->exchange->begun = own;
         return r < 0 ? r : -EINPROGRESS;
 }
@@ -72,6 +71,8 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
                 own = nb_exchange_find(admin->exchange, call->method, call->path, f);
         if (!own)
                 return -ENOMEM;
+        if (TAKE(own->is_new))
+                nb_admin_count(admin, own->r < 0 ? 0 : own->answer.status);
         if (own->is_answered)
                 return nb_exchange_answer(own, list, ret_answer, f);
         return own->transfer ? -EINPROGRESS : start_call(admin, own, api_call, &request, f);
@@ -92,7 +93,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
                 return r;
         }
         /* The token may have been replaced, or revoked before its time. */
-        if (answer.status == 401 && admin->is_renewable)
+        if (answer.status == 401)
                 admin->expires_ms = 0;
         if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
             (answer.status == 410 && list) || nb_answer_is_not_found(&answer)) {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/client/client.h"
 #include "admin/client/exchange_internal.h"
 #include "base/macro.h"
 
@@ -78,8 +77,7 @@ bool nb_exchange_take_done(struct nb_exchange *exchange, const struct nb_http_tr
         if (!nb_exchange_is_waiting(exchange) || call->transfer != done)
                 return false;
         call->r = nb_http_finish(TAKE(call->transfer), &call->answer, &call->failure);
-        call->is_answered = true;
-        nb_admin_count(call->admin, call->r < 0 ? 0 : call->answer.status);
+        call->is_answered = call->is_new = true;
         return true;
 }
 

@@ -5,16 +5,13 @@
 
 #include "admin/client/exchange.h"
 
-struct nb_admin;
-
 /* A call, or all pages of a list, over all runs of the work. */
 struct nb_exchange_call {
         char method[8]; /* "LIST" for a list */
         char path[NB_ADMIN_PATH_MAX];
-        struct nb_admin *admin;            /* counts the answer */
         struct nb_buffer body;             /* of the request, which refers to it */
         struct nb_http_transfer *transfer; /* NULL: not begun, interrupted, or answered */
-        bool is_answered;
+        bool is_answered, is_new;          /* new: not counted yet */
         int r;
         struct nb_failure failure; /* if r is negative */
         struct nb_http_answer answer;
