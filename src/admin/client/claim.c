@@ -6,40 +6,10 @@
 #include "admin/client/claim.h"
 #include "base/encoding.h"
 #include "base/macro.h"
-#include "kube/object.h"
 
 #define NAME_PREFIX "node-bootstrap-token-"
-#define LABEL "node-bootstrap/claim"
 #define CSR_ANNOTATION "node-bootstrap/csr"
 #define BODY_MAX ((size_t)4 * 1024)
-
-static int format_claim(const struct nb_bootstrap_token *token, const char *csr_name,
-                        const char *key, struct nb_buffer *body) {
-        struct nb_json_writer writer = { .buffer = body };
-        char name[64];
-
-        snprintf(name, sizeof(name), NAME_PREFIX "%s", token->id);
-        nb_object_begin(&writer, "coordination.k8s.io/v1", "Lease", name);
-        nb_json_open(&writer, "labels", '{');
-        nb_json_put_string(&writer, LABEL, "true");
-        nb_json_close(&writer);
-        nb_json_open(&writer, "annotations", '{');
-        nb_json_put_string(&writer, CSR_ANNOTATION, csr_name);
-        nb_json_close(&writer);
-        nb_json_open(&writer, "ownerReferences", '[');
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "v1");
-        nb_json_put_string(&writer, "kind", "Secret");
-        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
-        nb_json_put_string(&writer, "name", name);
-        nb_json_put_string(&writer, "uid", token->uid);
-        nb_json_close(&writer);
-        nb_json_close(&writer);
-        nb_json_close(&writer);
-        nb_json_open(&writer, "spec", '{');
-        nb_json_put_string(&writer, "holderIdentity", key);
-        return nb_json_finish(&writer);
-}
 
 /* Text of others is shown only if it has the form of a request's name. */
 static void read_claim(struct nb_json *json, struct nb_claim *ret_claim) {
@@ -84,24 +54,28 @@ int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token
                   const char *csr_name, const char *key, struct nb_claim *ret_other,
                   struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char what[64];
+        char name[64], secret[64], what[64];
         struct nb_admin_call call = { .method = "POST", .what = what, .path = NB_LEASES_PATH };
         int r;
 
         snprintf(what, sizeof(what), "claiming token %s", token->id);
-        r = format_claim(token, csr_name, key, &body);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(admin, &call, &answer, f);
-        if (r < 0)
-                return r;
+        snprintf(name, sizeof(name), NAME_PREFIX "%s", token->id);
+        snprintf(secret, sizeof(secret), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
+        nb_json_format(&body,
+                       "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease',"
+                       "'metadata':{'name':%s,'namespace':'kube-system',"
+                       "'labels':{'node-bootstrap/claim':'true'},"
+                       "'annotations':{'" CSR_ANNOTATION "':%s},'ownerReferences':[{"
+                       "'apiVersion':'v1','kind':'Secret','name':%s,'uid':%s}]},"
+                       "'spec':{'holderIdentity':%s}}",
+                       name, csr_name, secret, token->uid, key);
+        r = nb_admin_send(admin, &call, &body, NULL, f);
         if (r == 404)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, r,
                                            "%s: the API server does not serve Leases", what);
-        return r == 409 ? nb_claim_look(admin, token, key, ret_other, f) : NB_CLAIM_OWN;
+        if (r == 409)
+                return nb_claim_look(admin, token, key, ret_other, f);
+        return r < 0 ? r : NB_CLAIM_OWN;
 }
 
 struct visit {
