@@ -24,13 +24,8 @@ int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_ad
         return r;
 }
 
-static bool has_same_trust(const struct nb_admin *a, const struct nb_admin *b) {
-        const struct nb_secret *one = &a->identity.certificate, *other = &b->identity.certificate;
-
-        return one->len == other->len && a->cluster.ca_len == b->cluster.ca_len &&
-               (one->len == 0 || memcmp(one->data, other->data, one->len) == 0) &&
-               (a->cluster.ca_len == 0 ||
-                memcmp(a->cluster.ca, b->cluster.ca, a->cluster.ca_len) == 0);
+static bool is_same(const char *one, const char *other) {
+        return strcmp(one ? one : "", other ? other : "") == 0;
 }
 
 static int renew(struct nb_admin *admin, struct nb_failure *f) {
@@ -47,7 +42,8 @@ static int renew(struct nb_admin *admin, struct nb_failure *f) {
                                       "%s: the server has changed since this program started; "
                                       "restart it to use the new one",
                                       renewed.origin);
-        if (has_same_trust(admin, &renewed)) {
+        if (is_same(admin->cluster.ca, renewed.cluster.ca) &&
+            is_same(admin->identity.certificate.data, renewed.identity.certificate.data)) {
                 nb_secret_done(&admin->api.authorization);
                 admin->api.authorization = TAKE(renewed.api.authorization);
         } else {

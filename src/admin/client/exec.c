@@ -17,7 +17,7 @@
 
 #define INFO_MAX (NB_KUBECONFIG_MAX * 2)
 #define WORDS_MAX 1023
-#define VERSION "client.authentication.k8s.io/"
+#define VERSION "client.authentication.k8s.io/v1"
 
 struct plugin {
         const char *what, *folder;
@@ -34,45 +34,28 @@ static int refuse(const struct plugin *plugin, const char *key, const char *expe
                               nb_yaml_get(plugin->exec, key) ? "something else" : "nothing");
 }
 
-/* --- KUBERNETES_EXEC_INFO --- */
+/* --- Command line and environment --- */
 
-static void put_cluster(struct nb_json_writer *writer, const struct nb_cluster *cluster,
-                        struct nb_buffer *ca) {
-        char server[NB_URL_MAX];
-        const struct {
-                const char *key, *value;
-        } fields[] = {
-                { "server", server },
-                { "tls-server-name", cluster->tls_server_name },
-                { "proxy-url", cluster->proxy_url },
-                { "certificate-authority-data", ca->data },
-        };
-
-        nb_url_format(&cluster->server, server);
-        nb_json_open(writer, "cluster", '{');
-        for (size_t i = 0; i < N_ELEMENTS(fields); i++)
-                if (fields[i].value && fields[i].value[0])
-                        nb_json_put_string(writer, fields[i].key, fields[i].value);
-        nb_json_close(writer);
-}
-
+/* KUBERNETES_EXEC_INFO; see client-go pkg/apis/clientauthentication. */
 static int format_info(const struct plugin *plugin, struct nb_buffer *ret) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(INFO_MAX);
+        const struct nb_cluster *cluster = plugin->cluster;
         const char *provides = nb_yaml_text(plugin->exec, "provideClusterInfo");
-        struct nb_json_writer writer = { .buffer = ret };
+        char server[NB_URL_MAX];
 
-        nb_base64_encode(plugin->cluster->ca, plugin->cluster->ca_len, &ca);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "kind", "ExecCredential");
-        nb_json_put_string(&writer, "apiVersion", plugin->version);
-        nb_json_open(&writer, "spec", '{');
-        nb_json_put_boolean(&writer, "interactive", plugin->is_interactive);
-        if (provides && strcmp(provides, "true") == 0)
-                put_cluster(&writer, plugin->cluster, &ca);
-        return nb_json_finish(&writer) < 0 ? ret->error : ca.error;
+        nb_json_format(ret, "{'kind':'ExecCredential','apiVersion':%s,'spec':{", plugin->version);
+        if (provides && strcmp(provides, "true") == 0) {
+                nb_url_format(&cluster->server, server);
+                nb_base64_encode(cluster->ca, cluster->ca_len, &ca);
+                nb_json_format(ret,
+                               "'cluster':{'server':%s,'tls-server-name':%s,'proxy-url':%s,"
+                               "'certificate-authority-data':%s},",
+                               server, cluster->tls_server_name, cluster->proxy_url, ca.data);
+        }
+        nb_buffer_append_string(ret, plugin->is_interactive ? "\"interactive\":true}}"
+                                                            : "\"interactive\":false}}");
+        return ca.error < 0 ? ca.error : ret->error;
 }
-
-/* --- Command line and environment --- */
 
 struct words {
         char *list[WORDS_MAX + 1]; /* ends with NULL */
@@ -149,31 +132,26 @@ static int take_credential(struct nb_json *json, struct nb_identity *ret) {
         const char *token = nb_json_string(json, "status.token");
         const char *certificate = nb_json_string(json, "status.clientCertificateData");
         const char *key = nb_json_string(json, "status.clientKeyData");
-        size_t token_len = token ? strlen(token) : 0;
-        int r = 0;
+        int r;
 
-        if (json->r < 0)
-                return json->r;
-        if (!certificate != !key || (!certificate && token_len == 0)) {
-                nb_json_refuse(json, "status",
-                               "a token, or clientCertificateData and clientKeyData", NULL);
-                return json->r;
-        }
         /* With both, kube-apiserver uses the certificate. */
-        if (!certificate && !nb_bearer_is_valid(token, token_len))
-                return nb_failure_set(json->f, json->code, 0,
-                                      "%s: status.token: expected printable characters without "
-                                      "blanks, found something else",
-                                      json->what);
-        if (!certificate)
-                r = nb_identity_set_token(ret, token, token_len, json->what);
-        else {
+        if (json->r >= 0 && certificate && key) {
                 ret->kind = NB_IDENTITY_CERTIFICATE;
                 snprintf(ret->source, sizeof(ret->source), "%s", json->what);
                 r = nb_secret_copy(&ret->certificate, certificate, strlen(certificate));
                 if (r >= 0)
                         r = nb_secret_copy(&ret->secret, key, strlen(key));
+                return r < 0 ? nb_failure_set_memory(json->f) : 0;
         }
+        if (certificate || key || !token || !token[0])
+                nb_json_refuse(json, "status",
+                               "a token, or clientCertificateData and clientKeyData", NULL);
+        else if (!nb_bearer_is_valid(token, strlen(token)))
+                nb_json_refuse(json, "status.token", "printable characters without blanks",
+                               "something else");
+        if (json->r < 0)
+                return json->r;
+        r = nb_identity_set_token(ret, token, strlen(token), json->what);
         return r < 0 ? nb_failure_set_memory(json->f) : 0;
 }
 
@@ -203,49 +181,39 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
 
 /* --- All together --- */
 
-/* client.authentication.k8s.io/v1 requires interactiveMode; in v1beta1 the default is IfAvailable.
- */
 static int read_mode(struct plugin *plugin) {
-        const char *version = nb_yaml_text(plugin->exec, "apiVersion"),
-                   *mode = nb_yaml_text(plugin->exec, "interactiveMode");
+        const char *mode = nb_yaml_text(plugin->exec, "interactiveMode");
         const bool is_terminal = isatty(STDIN_FILENO) == 1;
-        const bool is_beta = version && strcmp(version, VERSION "v1beta1") == 0;
 
-        if (!is_beta && (!version || strcmp(version, VERSION "v1") != 0))
-                return refuse(plugin, "apiVersion", VERSION "v1 or " VERSION "v1beta1");
-        plugin->version = version;
-        if (!mode)
-                mode = is_beta ? "IfAvailable" : "";
-        if (strcmp(mode, "Always") == 0 && !is_terminal)
+        plugin->version = nb_yaml_text(plugin->exec, "apiVersion");
+        if (!plugin->version || strncmp(plugin->version, VERSION, strlen(VERSION)) != 0)
+                return refuse(plugin, "apiVersion", VERSION " or " VERSION "beta1");
+        if (mode && strcmp(mode, "Always") == 0 && !is_terminal)
                 return nb_failure_set(plugin->f, NB_ADMIN_EXEC_FAILED, 0,
                                       "%s: the plugin asks questions (interactiveMode: Always), "
                                       "but standard input is not a terminal",
                                       plugin->what);
-        plugin->is_interactive = is_terminal && strcmp(mode, "Never") != 0;
-        return strcmp(mode, "Never") == 0 || strcmp(mode, "IfAvailable") == 0 ||
-                               strcmp(mode, "Always") == 0
-                       ? 0
-                       : refuse(plugin, "interactiveMode", "Never, IfAvailable or Always");
+        plugin->is_interactive = is_terminal && !(mode && strcmp(mode, "Never") == 0);
+        return 0;
 }
 
 static int fail(const struct plugin *plugin, const char *command, int r,
-                const struct nb_process_result *result) {
+                struct nb_process_result *result) {
         const char *hint = nb_yaml_text(plugin->exec, "installHint");
-        char reason[NB_PROCESS_ERROR_SIZE], line[192];
+        char line[192];
 
         if (r == -ECANCELED)
                 return r;
-        if (r == -E2BIG)
-                snprintf(reason, sizeof(reason), "wrote more than %d bytes", NB_EXEC_OUTPUT_MAX);
-        else if (r < 0)
-                snprintf(reason, sizeof(reason), "cannot be run: %s", strerror(-r));
-        else if (result->error[0])
-                snprintf(reason, sizeof(reason), "%s", result->error);
-        else
-                snprintf(reason, sizeof(reason), "failed with exit status %d", result->status);
+        if (r >= 0 && !result->error[0])
+                snprintf(result->error, sizeof(result->error), "failed with exit status %d",
+                         result->status);
         NB_TEXT_COPY_LINE(line, hint ? hint : "");
-        return nb_failure_set(plugin->f, NB_ADMIN_EXEC_FAILED, r, "%s: '%.200s' %s%s%s",
-                              plugin->what, command, reason, hint ? "; " : "", line);
+        return nb_failure_set(plugin->f, NB_ADMIN_EXEC_FAILED, r, "%s: '%.200s': %s%s%s",
+                              plugin->what, command,
+                              r == -E2BIG ? "it wrote too much"
+                              : r < 0     ? strerror(-r)
+                                          : result->error,
+                              hint ? "; " : "", line);
 }
 
 /* The credential is in `ret_output`. */
