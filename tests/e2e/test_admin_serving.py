@@ -207,12 +207,13 @@ def test_forged_request_through_approve(cluster, administer, submit):
     assert issued(cluster, name)
 
 
-def test_without_the_networks_of_services_it_does_not_start(cluster, administer):
+def test_without_the_networks_of_services_nothing_is_approved(cluster, administer, submit):
     cluster.policy(servingPrefixes="10.0.0.0/8")
     try:
         if not cluster.find("/apis/networking.k8s.io/v1/servicecidrs/kubernetes"):
-            done = administer(cluster).command("controller", PART)
-            assert done.returncode == 64 and "serviceNetworks" in done.stderr
+            name = submit("without-networks", make_request("10.9.0.5"))
+            done = administer(cluster).command("approve", name)
+            assert done.returncode == 65 and "serviceNetworks" in done.stderr and conditions(cluster, name) == []
     finally:
         cluster.policy(**POLICY)
 

@@ -39,11 +39,14 @@ def test_a_request_is_approved_as_it_was_read(api, run):
 
 @pytest.mark.parametrize("prepare", [lambda api: None, lambda api: api.on("list servicecidrs", faults.error(404, "NotFound", "the server could not find the requested resource")), lambda api: api.denied.add("list servicecidrs")],
                          ids=["none", "not served", "forbidden"])
-def test_it_does_not_start_without_the_networks_of_services(api, prepare):
+def test_nothing_is_approved_without_the_networks_of_services(api, run, prepare):
     prepare(api)
     put_policy(api, servingPrefixes="10.0.0.0/8")
-    done = api.run("controller", "--parts=approve-serving", timeout=20)
-    assert done.returncode == 64 and "serviceNetworks" in done.stderr
+    put_node(api, "10.0.0.5")
+    submit(api, "good", "10.0.0.5")
+    run()
+    api.objects.wait(lambda: event(api, "good"))
+    assert "serviceNetworks is missing in the policy" in event(api, "good") and approval(api, "good") is None
 
 
 def test_both_sources_of_networks_count(api, run):

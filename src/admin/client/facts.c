@@ -224,19 +224,18 @@ static int add_server_names(struct nb_admin *admin, struct nb_hosts *hosts, stru
         char name[NB_HOST_SIZE + 1];
         int r = pem ? nb_certificates_parse(pem, strlen(pem), false, &chain) : -EAGAIN;
 
-        if (r < 0)
-                return r == -ENOMEM ? nb_failure_set_memory(f)
-                                    : nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
-                                                     "the names in the API server's certificate "
-                                                     "are not known");
-        r = 0;
+        if (r < 0 && r != -ENOMEM)
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                      "the names in the API server's certificate are not known");
         for (unsigned n = 0; r >= 0; n++) {
                 r = nb_certificate_name(chain, 0, n, name, sizeof(name));
-                if (r > 0 &&
-                    nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate") < 0)
-                        return nb_failure_set_memory(f);
+                if (r == 0)
+                        continue;
+                if (r < 0)
+                        return 0;
+                r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate");
         }
-        return 0;
+        return nb_failure_set_memory(f);
 }
 
 /* Kubernetes before 1.33 has none, and a permission may be missing. */
@@ -286,21 +285,6 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
                 return nb_failure_set_memory(f);
         hosts->read_ms = nb_now_ms();
         return 0;
-}
-
-int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f) {
-        _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
-        struct nb_limits limits = { 0 };
-        int r = read_limits(admin, "", &limits, f);
-
-        if (r >= 0)
-                r = add_service_networks(admin, &hosts, f);
-        if (r < 0 || hosts.has_service_networks || limits.policy.services.n > 0)
-                return r;
-        return nb_failure_set(f, NB_USAGE, 0,
-                              "the part approve-serving must know the networks of Services: set "
-                              "serviceNetworks in the ConfigMap kube-system/" NB_POLICY_NAME "%s%s",
-                              flaw_of(&limits.policy_flaw) ? "; " : "", limits.policy_flaw.detail);
 }
 
 int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *request,

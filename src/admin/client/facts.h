@@ -67,10 +67,6 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
 /* Adds what the cluster knows to an empty snapshot. */
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f);
 
-/* NB_USAGE if the networks of Services cannot be known: neither the policy nor ServiceCIDR objects
- * name them. With another failure, this is not known. */
-int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f);
-
 /* Adds a condition, such as "Approved", to the request as it was read. 1; 0 if the request was
  * changed or deleted since. */
 int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,

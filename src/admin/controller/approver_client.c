@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admin/client/calls.h"
 #include "admin/client/claim.h"
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
@@ -147,15 +148,13 @@ static int refuse_request(struct nb_controller *controller, struct nb_request_re
 static int claim_token(struct nb_controller *controller, struct nb_request_record *record,
                        const struct nb_bootstrap_token *token, struct nb_claim *ret_other,
                        struct nb_failure *f) {
-        char key[NB_CLAIM_KEY_SIZE];
         int r;
 
         if (record->is_claimed && strcmp(record->claimed_uid, token->uid) == 0)
                 return NB_CLAIM_OWN;
-        nb_hex_encode(record->key, sizeof(record->key), key);
         if (controller->settings.is_dry_run)
-                return nb_claim_look(&controller->admin, token, key, ret_other, f);
-        r = nb_claim_make(&controller->admin, token, record->name, key, ret_other, f);
+                return nb_claim_look(&controller->admin, token, record->key, ret_other, f);
+        r = nb_claim_make(&controller->admin, token, record->name, record->key, ret_other, f);
         if (r < 0)
                 return r;
         record->is_claimed = r == NB_CLAIM_OWN;
@@ -469,31 +468,36 @@ static bool on_request_deleted(struct nb_controller *controller, struct nb_reque
 
 /* A token that was claimed, but whose request is not in the list: it was removed while no
  * controller ran, or the claim is newer than the list. */
-static int adopt_claim(void *userdata, const struct nb_claim *claim) {
+static int adopt_claim(void *userdata, struct nb_json *item) {
         struct nb_controller *controller = userdata;
-        const struct nb_token_record *token = nb_controller_find_token(controller, claim->token_id);
+        const struct nb_token_record *token;
         struct nb_request_record *record;
+        struct nb_claim claim;
 
-        /* Kubernetes removes the claim of an earlier token with this ID. */
-        if (!token || !token->node || strcmp(claim->token_uid, token->uid) != 0 ||
-            nb_records_find(&controller->requests[NB_NODE_REQUEST_CLIENT], claim->csr_name))
+        if (!nb_claim_read(item, &claim))
                 return 0;
-        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, claim->csr_name,
+        token = nb_controller_find_token(controller, claim.token_id);
+        /* Kubernetes removes the claim of an earlier token with this ID. */
+        if (!token || !token->node || strcmp(claim.token_uid, token->uid) != 0 ||
+            nb_records_find(&controller->requests[NB_NODE_REQUEST_CLIENT], claim.csr_name))
+                return 0;
+        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, claim.csr_name,
                                            token->node);
         if (!record)
-                return -ENOMEM;
-        (void)nb_hex_decode(claim->key, strlen(claim->key), record->key, sizeof(record->key));
-        memcpy(record->token_id, claim->token_id, sizeof(record->token_id));
+                return nb_failure_set_memory(item->f);
+        (void)nb_hex_decode(claim.key, strlen(claim.key), record->key, sizeof(record->key));
+        memcpy(record->token_id, claim.token_id, sizeof(record->token_id));
         record->state = NB_CSR_STATE_APPROVED;
         record->work.run = run_request;
         record->is_gone = record->is_claimed = true;
-        memcpy(record->claimed_uid, claim->token_uid, sizeof(record->claimed_uid));
+        memcpy(record->claimed_uid, claim.token_uid, sizeof(record->claimed_uid));
         queue_now(controller, record);
         return 0;
 }
 
 static int on_lead(struct nb_controller *controller, struct nb_failure *f) {
-        return nb_claim_list(&controller->admin, adopt_claim, controller, f);
+        return nb_admin_list(&controller->admin, "listing the claims of tokens", NB_CLAIMS_PATH,
+                             adopt_claim, controller, NULL, f);
 }
 
 const struct nb_part nb_part_approve_client = {

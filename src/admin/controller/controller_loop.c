@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/lease.h"
 #include "admin/controller/metrics.h"
@@ -338,19 +337,6 @@ static void end_controller(struct nb_controller *controller) {
         nb_admin_done(&controller->admin);
 }
 
-/* Without the networks of Services, each request for a serving certificate would stay pending. A
- * failure that may pass does not end the controller. */
-static int verify_serving(struct nb_controller *controller, struct nb_failure *f) {
-        struct nb_failure failure = { 0 };
-
-        if (!controller->approver_serving ||
-            nb_facts_verify_service_networks(&controller->admin, &failure) >= 0 ||
-            failure.code != NB_USAGE)
-                return 0;
-        *f = failure;
-        return -EINVAL;
-}
-
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(end_controller) struct nb_controller controller = { 0 };
         struct nb_controller_settings *settings = &controller.settings;
@@ -402,9 +388,6 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         if (r < 0)
                 return r;
         nb_http_report_landlock();
-        r = verify_serving(&controller, f);
-        if (r < 0)
-                return r;
         nb_metrics_init(&controller);
         controller.admin.on_replace = interrupt_calls;
         controller.admin.userdata = &controller;
