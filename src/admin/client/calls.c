@@ -9,7 +9,7 @@
 #include "kube/object.h"
 #include "system/log.h"
 
-static const struct nb_answer_codes codes = {
+const struct nb_answer_codes nb_admin_codes = {
         .unauthorized = NB_ADMIN_UNAUTHORIZED,
         .forbidden = NB_ADMIN_FORBIDDEN,
         .invalid = NB_ADMIN_REFUSED,
@@ -82,7 +82,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
                    struct nb_exchange_call *list, struct nb_http_answer *ret_answer,
                    struct nb_failure *f) {
         char what[256];
-        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &codes };
+        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &nb_admin_codes };
         struct nb_http_answer answer = { 0 };
         int r;
 
@@ -163,19 +163,18 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
  */
 static int parse_metadata(const char *what, struct nb_exchange_call *list, struct nb_buffer *page,
                           struct nb_json *ret_json, struct nb_failure *f) {
-        static const char items[] = "\"items\":[", end[] = "]}";
-        char *at = memmem(page->data, page->len - strlen(end), items, strlen(items));
+        static const char items[] = "\"items\":[", none[] = "\"x\":null}";
+        char *at = page->data ? memmem(page->data, page->len, items, strlen(items)) : NULL;
 
         if (!at)
                 return -EPROTO;
-        at += strlen(items);
-        memcpy(at, end, strlen(end));
+        memcpy(at, none, strlen(none));
         if (!list->is_ignoring)
                 nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
                        f->detail);
         list->is_ignoring = true;
         nb_failure_clear(f);
-        *ret_json = nb_admin_parse(page->data, (size_t)(at - page->data) + strlen(end), what, f);
+        *ret_json = nb_admin_parse(page->data, (size_t)(at - page->data) + strlen(none), what, f);
         return ret_json->r;
 }
 
@@ -184,16 +183,14 @@ static int parse_metadata(const char *what, struct nb_exchange_call *list, struc
 static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                      bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char page[NB_ADMIN_PATH_MAX];
+        char page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
         const struct nb_admin_call call = { .method = "GET", .what = what, .path = page };
         int r;
 
         /* The continue token is base64url, so it needs no escape in a URL. */
-        if (snprintf(page, sizeof(page), "%s%climit=%d%s%s", list->path,
-                     strchr(list->path, '?') ? '&' : '?', list->limit,
-                     list->next[0] ? "&continue=" : "", list->next) >= (int)sizeof(page))
-                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
-                                      "%s: the continue token is too long", what);
+        snprintf(page, sizeof(page), "%s%climit=%d%s%s", list->path,
+                 strchr(list->path, '?') ? '&' : '?', list->limit,
+                 list->next[0] ? "&continue=" : "", list->next);
         r = perform(admin, &call, list, &answer, f);
         if (r < 0)
                 return r;
@@ -202,12 +199,11 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
                                            "%s: the API server does not serve it", what);
         if (r == 410 && is_consistent)
                 return -ESTALE;
-        list->size = answer.body.len;
         *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
         if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
                 return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
                                            "%s: the list changes faster than it can be read", what);
-        if (ret_json->r >= 0 || list->limit > 1 || list->size < 2 || f->code != NB_ANSWER_MALFORMED)
+        if (ret_json->r >= 0 || list->limit > 1 || f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
         nb_json_done(ret_json);
         return parse_metadata(what, list, &answer.body, ret_json, f);
@@ -261,10 +257,7 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
                         r = visit_page(list, is_consistent, &json, visit, userdata);
                 if (r < 0 || !list->next[0])
                         return r;
-                /* A page that is above the limits costs the API server most. */
-                if (list->size < NB_ADMIN_OBJECT_MAX / 4)
-                        list->limit = list->limit < NB_ADMIN_PAGE / 2 ? 2 * list->limit
-                                                                      : NB_ADMIN_PAGE;
+                list->limit = list->limit < NB_ADMIN_PAGE / 2 ? 2 * list->limit : NB_ADMIN_PAGE;
         }
 }
 

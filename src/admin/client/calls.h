@@ -45,6 +45,8 @@ struct nb_admin_call {
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f);
 
+extern const struct nb_answer_codes nb_admin_codes; /* as above */
+
 /* Gives failures of the connection a code whose remedy speaks of the kubeconfig, not of a machine
  * that joins. Does nothing to other failures. */
 void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);

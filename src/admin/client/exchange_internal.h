@@ -20,7 +20,6 @@ struct nb_exchange_call {
         char next[512]; /* the continue token; "" for the first page */
         char version[NB_RESOURCE_VERSION_SIZE];
         int limit;        /* items of a page; 0: not begun */
-        size_t size;      /* of the last page */
         bool is_ignoring; /* an object was passed over */
         bool is_complete;
 };
