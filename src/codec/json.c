@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,6 +400,26 @@ void nb_json_quote(const char *text, size_t len, struct nb_buffer *ret) {
 }
 
 /* --- Writing --- */
+
+void nb_json_format(struct nb_buffer *ret, const char *form, ...) {
+        va_list texts;
+
+        va_start(texts, form);
+        for (; *form; form++) {
+                if (*form == '%') {
+                        const char *text = va_arg(texts, const char *);
+
+                        assert(form[1] == 's');
+                        form++;
+                        if (text)
+                                nb_json_quote(text, strlen(text), ret);
+                        else
+                                nb_buffer_append_string(ret, "null");
+                } else
+                        nb_buffer_append(ret, *form == '\'' ? "\"" : form, 1);
+        }
+        va_end(texts);
+}
 
 static void write_text(struct nb_json_writer *writer, const char *text) {
         nb_buffer_append_string(writer->buffer, text);

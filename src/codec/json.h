@@ -84,6 +84,14 @@ void nb_json_refuse(struct nb_json *json, const char *path, const char *expected
  * error of the buffer to -EINVAL. */
 void nb_json_quote(const char *text, size_t len, struct nb_buffer *ret);
 
+/* Appends a document of a fixed form, which is written with ' instead of ", and with %s for each
+ * string of the caller (NULL: null); not for secrets. Errors as above.
+ *
+ *      nb_json_format(&body, "{'kind':'Lease','metadata':{'name':%s}}", name);
+ */
+void nb_json_format(struct nb_buffer *ret, const char *form, ...)
+        __attribute__((format(printf, 2, 3)));
+
 /*
  * Writes one JSON document into a buffer; not for secrets. `key` is NULL for the outermost value
  * and in a list. The calls need no check: nb_json_finish() returns the error of the buffer.

@@ -36,8 +36,8 @@ static const struct nb_kubeconfig_policy client_policy = {
 
 struct reading {
         const struct nb_kubeconfig_policy *policy;
-        const struct nb_kubeconfig_input *input;
-        const struct nb_yaml_node *root;
+        const struct nb_kubeconfig_input *first, *input; /* `input` has the entry found last */
+        const struct nb_yaml_node *root;                 /* followed by those of the next inputs */
         struct nb_failure *f;
 };
 
@@ -90,28 +90,37 @@ static int open_document(struct reading *reading, struct nb_yaml_node **ret_docu
                               version && !nb_text_contains_token(version) ? version : "");
 }
 
-/* Finds the entry with this name, or the only entry if `name` is NULL. `list` is the plural of the
- * field in its entries: each entry of "users" has a name and a "user". */
-static int find_entry(const struct reading *reading, const char *list, const char *name,
+/* Finds the entry with this name, or the only entry if `name` is NULL, in the first file that has
+ * it. `list` is the plural of the field in its entries: each entry of "users" has a name and a
+ * "user". */
+static int find_entry(struct reading *reading, const char *list, const char *name,
                       struct entry *ret) {
-        const struct nb_yaml_node *entries = nb_yaml_get(reading->root, list), *found = NULL;
         const char *expected = name ? "one entry that the current context names" : "one entry";
+        const struct nb_kubeconfig_input *input = reading->first;
+        const struct nb_yaml_node *found = NULL;
         const char *member;
-        unsigned i = 0;
 
-        if (!nb_yaml_is_empty(entries) && entries->type != NB_YAML_SEQUENCE)
-                return refuse_field(reading, NULL, list, "a list", nb_yaml_type_name(entries));
-        for (const struct nb_yaml_node *entry = entries ? entries->first : NULL; entry;
-             entry = entry->next, i++) {
-                const char *entry_name = nb_yaml_text(entry, "name");
+        for (const struct nb_yaml_node *root = reading->root; root && !found;
+             root = root->next, input = input->next) {
+                const struct nb_yaml_node *entries = nb_yaml_get(root, list);
+                unsigned i = 0;
 
-                if (name && (!entry_name || strcmp(entry_name, name) != 0))
-                        continue;
-                if (found)
-                        return refuse_field(reading, NULL, list, expected, "several");
-                found = entry;
-                snprintf(ret->path, sizeof(ret->path), "%s[%u].%.*s", list, i,
-                         (int)strlen(list) - 1, list);
+                reading->input = input;
+                if (!nb_yaml_is_empty(entries) && entries->type != NB_YAML_SEQUENCE)
+                        return refuse_field(reading, NULL, list, "a list",
+                                            nb_yaml_type_name(entries));
+                for (const struct nb_yaml_node *entry = entries ? entries->first : NULL; entry;
+                     entry = entry->next, i++) {
+                        const char *entry_name = nb_yaml_text(entry, "name");
+
+                        if (name && (!entry_name || strcmp(entry_name, name) != 0))
+                                continue;
+                        if (found)
+                                return refuse_field(reading, NULL, list, expected, "several");
+                        found = entry;
+                        snprintf(ret->path, sizeof(ret->path), "%s[%u].%.*s", list, i,
+                                 (int)strlen(list) - 1, list);
+                }
         }
         if (!found)
                 return refuse_field(reading, NULL, list, expected, "none");
@@ -122,18 +131,26 @@ static int find_entry(const struct reading *reading, const char *list, const cha
         return refuse_field(reading, NULL, ret->path, "a mapping", nb_yaml_type_name(ret->fields));
 }
 
-/* The names of the current context's cluster and user; NULL if no context is set. */
-static int find_current(const struct reading *reading, const char **ret_cluster,
+/* The names of the context and its cluster and user; NULL if no context is set. */
+static int find_context(struct reading *reading, const char **ret_name, const char **ret_cluster,
                         const char **ret_user) {
-        const char *name = nb_yaml_text(reading->root, "current-context");
+        const char *name = reading->first->context;
         struct entry context;
         int r;
 
+        for (const struct nb_yaml_node *root = reading->root; root && !name; root = root->next)
+                name = nb_yaml_text(root, "current-context");
+        if (!name && reading->policy->needs_context)
+                return refuse_field(reading, NULL, "current-context",
+                                    "the name of a context (`kubectl config get-contexts` lists "
+                                    "all)",
+                                    "nothing");
         if (!name)
                 return 0;
         r = find_entry(reading, "contexts", name, &context);
         if (r < 0)
                 return r;
+        *ret_name = name;
         *ret_cluster = nb_yaml_text(context.fields, "cluster");
         *ret_user = nb_yaml_text(context.fields, "user");
         if (*ret_cluster && *ret_user)
@@ -397,9 +414,18 @@ static int take_certificate(const struct reading *reading, const struct entry *u
         return 0;
 }
 
+static int run_exec(const struct reading *reading, const struct entry *user,
+                    const struct nb_cluster *cluster, struct nb_identity *ret) {
+        char what[PATH_MAX + sizeof(user->path)];
+
+        snprintf(what, sizeof(what), "%s: %s.exec", reading->input->origin, user->path);
+        return reading->policy->exec(reading->input, what, nb_yaml_get(user->fields, "exec"),
+                                     cluster, ret, reading->f);
+}
+
 static int take_user(const struct reading *reading, const struct entry *user,
-                     struct nb_identity *ret) {
-        enum { TOKEN = 1, CERTIFICATE = 2 };
+                     const struct nb_cluster *cluster, struct nb_identity *ret) {
+        enum { TOKEN = 1, CERTIFICATE = 2, EXEC = 4 };
         static const struct {
                 const char *key;
                 unsigned kind;
@@ -410,6 +436,7 @@ static int take_user(const struct reading *reading, const struct entry *user,
                 { "client-certificate-data", CERTIFICATE },
                 { "client-key", CERTIFICATE },
                 { "client-key-data", CERTIFICATE },
+                { "exec", EXEC },
                 { "extensions", 0 },
         };
         static const char expected[] = "either a token, or a client certificate and key";
@@ -422,7 +449,7 @@ static int take_user(const struct reading *reading, const struct entry *user,
                         continue;
                 while (i < N_ELEMENTS(known) && strcmp(node->key, known[i].key) != 0)
                         i++;
-                if (i == N_ELEMENTS(known))
+                if (i == N_ELEMENTS(known) || (known[i].kind == EXEC && !reading->policy->exec))
                         return refuse_field(reading, NULL, user->path, expected,
                                             printable_key(node));
                 kinds |= known[i].kind;
@@ -431,89 +458,60 @@ static int take_user(const struct reading *reading, const struct entry *user,
                 return take_token(reading, user, ret);
         if (kinds == CERTIFICATE)
                 return take_certificate(reading, user, ret);
+        if (kinds == EXEC)
+                return run_exec(reading, user, cluster, ret);
         return refuse_field(reading, NULL, user->path, expected, kinds ? "both" : "neither");
-}
-
-/* --- One entry --- */
-
-int nb_kubeconfig_open(const struct nb_kubeconfig_policy *policy,
-                       const struct nb_kubeconfig_input *input, struct nb_yaml_node **ret_document,
-                       struct nb_failure *f) {
-        _cleanup_(nb_yaml_freep) struct nb_yaml_node *document = NULL;
-        struct reading reading = { .policy = policy, .input = input, .f = f };
-        int r = open_document(&reading, &document);
-
-        if (r < 0)
-                return r;
-        *ret_document = TAKE(document);
-        return 0;
-}
-
-int nb_kubeconfig_read_cluster(const struct nb_kubeconfig_policy *policy,
-                               const struct nb_kubeconfig_input *input,
-                               const struct nb_yaml_node *document, const char *name,
-                               struct nb_cluster *ret_cluster, struct nb_failure *f) {
-        const struct reading reading = { policy, input, document, f };
-        _cleanup_(nb_cluster_done) struct nb_cluster cluster = {};
-        struct entry entry;
-        int r;
-
-        r = find_entry(&reading, "clusters", name, &entry);
-        if (r < 0)
-                return r;
-        r = take_cluster(&reading, &entry, &cluster);
-        if (r < 0)
-                return r;
-        *ret_cluster = TAKE(cluster);
-        return 0;
-}
-
-int nb_kubeconfig_read_user(const struct nb_kubeconfig_policy *policy,
-                            const struct nb_kubeconfig_input *input,
-                            const struct nb_yaml_node *document, const char *name,
-                            struct nb_identity *ret_identity, struct nb_failure *f) {
-        const struct reading reading = { policy, input, document, f };
-        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
-        struct entry entry;
-        int r;
-
-        r = find_entry(&reading, "users", name, &entry);
-        if (r < 0)
-                return r;
-        r = take_user(&reading, &entry, &identity);
-        if (r < 0)
-                return r;
-        *ret_identity = TAKE(identity);
-        return 0;
 }
 
 /* --- The whole --- */
 
+static int open_documents(struct reading *reading, struct nb_yaml_node **ret_documents) {
+        for (struct nb_yaml_node **end = ret_documents; reading->input; end = &(*end)->next) {
+                int r = open_document(reading, end);
+
+                if (r < 0)
+                        return r;
+                reading->input = reading->input->next;
+        }
+        reading->input = reading->first;
+        reading->root = *ret_documents;
+        return 0;
+}
+
 int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
                         const struct nb_kubeconfig_input *input, struct nb_cluster *ret_cluster,
                         struct nb_identity *ret_identity, struct nb_failure *f) {
-        _cleanup_(nb_yaml_freep) struct nb_yaml_node *document = NULL;
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL;
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
-        struct reading reading = { .policy = policy, .input = input, .f = f };
-        const char *cluster_name = NULL, *user_name = NULL;
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = {};
+        struct reading reading = { .policy = policy, .first = input, .input = input, .f = f };
+        const bool has_user = policy->users == NB_KUBECONFIG_USERS_CURRENT;
+        const char *context = NULL, *cluster_name = NULL, *user_name = NULL;
+        struct entry entry;
         int r;
 
-        r = open_document(&reading, &document);
+        r = open_documents(&reading, &documents);
         if (r < 0)
                 return r;
-        if (policy->users == NB_KUBECONFIG_USERS_CURRENT) {
-                r = find_current(&reading, &cluster_name, &user_name);
-                if (r >= 0)
-                        r = nb_kubeconfig_read_user(policy, input, document, user_name, &identity,
-                                                    f);
-        } else if (policy->users != NB_KUBECONFIG_USERS_IGNORED)
+        if (has_user)
+                r = find_context(&reading, &context, &cluster_name, &user_name);
+        else if (policy->users != NB_KUBECONFIG_USERS_IGNORED)
                 r = verify_no_credentials(&reading);
         if (r >= 0)
-                r = nb_kubeconfig_read_cluster(policy, input, document, cluster_name, ret_cluster,
-                                               f);
-        if (r >= 0 && policy->users == NB_KUBECONFIG_USERS_CURRENT)
+                r = find_entry(&reading, "clusters", cluster_name, &entry);
+        if (r >= 0)
+                r = take_cluster(&reading, &entry, &cluster);
+        if (r >= 0 && has_user)
+                r = find_entry(&reading, "users", user_name, &entry);
+        if (r >= 0 && has_user)
+                r = take_user(&reading, &entry, &cluster, &identity);
+        if (r < 0)
+                return r;
+        snprintf(cluster.context, sizeof(cluster.context), "%s", context ? context : "");
+        *ret_cluster = TAKE(cluster);
+        if (has_user)
                 *ret_identity = TAKE(identity);
-        return r;
+        return 0;
 }
 
 /* --- An installed kubeconfig --- */
@@ -550,7 +548,9 @@ int nb_kubeconfig_parse_client(const char *origin, const char *text, size_t len,
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
         const struct nb_kubeconfig_input input = { .origin = origin, .text = text, .len = len };
-        struct reading reading = { .policy = &client_policy, .input = &input, .f = f };
+        struct reading reading = {
+                .policy = &client_policy, .first = &input, .input = &input, .f = f
+        };
         struct entry context = {}, cluster = {}, user = {};
         int r;
 

@@ -18,6 +18,7 @@
 #include "kube/identity.h"
 
 #define NB_KUBECONFIG_MAX (1024 * 1024)
+#define NB_CONTEXT_MAX 255
 
 /* A cluster: the address of its API server, and the CAs that verify this server. */
 struct nb_cluster {
@@ -26,6 +27,7 @@ struct nb_cluster {
         char proxy_url[NB_PROXY_URL_MAX + 1];  /* "" for none */
         char *ca;                              /* PEM, NUL-terminated, or NULL */
         size_t ca_len;
+        char context[NB_CONTEXT_MAX + 1]; /* that named it; "" for none */
 };
 
 void nb_cluster_done(struct nb_cluster *cluster);
@@ -49,12 +51,21 @@ enum nb_kubeconfig_ca {
         NB_KUBECONFIG_CA_IGNORED,
 };
 
+struct nb_kubeconfig_input;
+
+/* Runs the credential plugin of a user. `what` is for messages: "FILE: users[1].user.exec". */
+typedef int nb_kubeconfig_exec(const struct nb_kubeconfig_input *input, const char *what,
+                               const struct nb_yaml_node *exec, const struct nb_cluster *cluster,
+                               struct nb_identity *ret_identity, struct nb_failure *f);
+
 struct nb_kubeconfig_policy {
         enum nb_code unacceptable; /* failure for the document */
         enum nb_code unreadable;   /* failure for a file that it names */
         enum nb_kubeconfig_users users;
         enum nb_kubeconfig_ca ca;
         bool needs_kind; /* clientcmd, and most policies, accept a document without it */
+        bool needs_context;
+        nb_kubeconfig_exec *exec; /* NULL: refused */
 };
 
 extern const struct nb_kubeconfig_policy nb_kubeconfig_cluster_info; /* the signed ConfigMap */
@@ -72,6 +83,11 @@ struct nb_kubeconfig_input {
         int (*read)(void *userdata, const char *path, struct nb_secret *ret);
         void *userdata;
         const char *folder;
+
+        const char *context; /* NULL: the current one */
+        /* A file for the entries whose names this one does not have, or NULL. As in clientcmd, no
+         * file adds to an entry of another one. */
+        const struct nb_kubeconfig_input *next;
 };
 
 /*
@@ -81,30 +97,14 @@ struct nb_kubeconfig_input {
  *
  * From a user it reads token, tokenFile (which takes precedence over token, as in clientcmd), or
  * client-certificate and client-key, as files or data (data takes precedence). Any other field is
- * refused by name: exec, auth-provider, username, password, as. `ret_identity` is set for
- * NB_KUBECONFIG_USERS_CURRENT only, and may be NULL otherwise.
+ * refused by name: auth-provider, username, password, as; exec unless the policy runs it.
+ * `ret_identity` is set for NB_KUBECONFIG_USERS_CURRENT only, and may be NULL otherwise.
  *
  * Messages name the field ("users[1].user.exec"), never a value that may be secret.
  */
 int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
                         const struct nb_kubeconfig_input *input, struct nb_cluster *ret_cluster,
                         struct nb_identity *ret_identity, struct nb_failure *f);
-
-/*
- * Parts of nb_kubeconfig_parse(), for a caller that selects the entries, for example from several
- * files. *ret_document must be NULL on entry. `name` is that of the entry, which must exist once.
- */
-int nb_kubeconfig_open(const struct nb_kubeconfig_policy *policy,
-                       const struct nb_kubeconfig_input *input, struct nb_yaml_node **ret_document,
-                       struct nb_failure *f);
-int nb_kubeconfig_read_cluster(const struct nb_kubeconfig_policy *policy,
-                               const struct nb_kubeconfig_input *input,
-                               const struct nb_yaml_node *document, const char *name,
-                               struct nb_cluster *ret_cluster, struct nb_failure *f);
-int nb_kubeconfig_read_user(const struct nb_kubeconfig_policy *policy,
-                            const struct nb_kubeconfig_input *input,
-                            const struct nb_yaml_node *document, const char *name,
-                            struct nb_identity *ret_identity, struct nb_failure *f);
 
 /* The server and the client certificate that an installed kubeconfig names, by its current context.
  * A field that is missing or malformed is NULL: other programs write this file. */

@@ -198,7 +198,7 @@ class Objects:
             return copy.deepcopy(self._find(place))
 
     def _check(self, place, old, metadata, why):
-        if metadata.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
+        if metadata.get("uid") not in (None, old["metadata"]["uid"]):
             raise place.conflict(f'Precondition failed: UID in precondition: {metadata["uid"]}, UID in object meta: {old["metadata"]["uid"]}')
         if metadata.get("resourceVersion") not in (None, "", old["metadata"]["resourceVersion"]):
             raise place.conflict(why)

@@ -53,12 +53,14 @@ def test_a_request_that_was_deleted_before_a_new_list_is_noticed(api, cluster, s
 
 
 def test_expired_watches_are_listed_again(api, cluster, start):
+    api.objects.put("/api/v1/nodes/one")
     start().wait_line("is the leader")
-    lists = {"certificatesigningrequests": 2, "secrets": 3, "nodes": 2}     # tokens and records are lists of their own
-    for resource in lists:
+    lists = {"certificatesigningrequests": 2, "secrets": 3}     # tokens and records are lists of their own
+    for resource in (*lists, "nodes"):
         api.on(f"watch {resource}", faults.error(410, "Expired", "too old resource version"), times=1)
     cut_watches(api)
     await_true(lambda: all(len(api.seen(f"list {resource}")) == n for resource, n in lists.items()))
+    await_true(lambda: [request.query.get("resourceVersion") or "" for request in api.seen("watch nodes")].count("") == 2)     # all Nodes, without a list
     cluster.settle()
 
 

@@ -13,54 +13,41 @@
 #include "system/clock.h"
 #include "system/log.h"
 
-#define REVIEW "asking for the rights of tokens"
 #define LEASE "reading the Lease " NB_LEASE_NAME
 #define BODY_MAX ((size_t)16 * 1024)
 
-static int read_review(struct nb_json *json) {
-        int r = nb_json_boolean(json, "status.allowed");
-        char error[128];
-
-        nb_json_line(json, "status.evaluationError", error, sizeof(error));
-        if (r < 0 || (r == 0 && error[0]))
-                nb_json_refuse(json, "status.allowed", "an answer", error[0] ? error : NULL);
-        return json->r < 0 ? json->r : r;
-}
-
 int nb_group_may_create(struct nb_admin *admin, const char *group, const char *subresource,
                         struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        struct nb_admin_call call = {
+        static const struct nb_admin_call call = {
                 .method = "POST",
-                .what = REVIEW,
+                .what = "asking for the rights of tokens",
                 .path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         };
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char error[128];
         int r;
 
         /* The groups that the API server gives every bootstrap token. */
-        nb_buffer_append_string(&body,
-                                "{\"apiVersion\":\"authorization.k8s.io/v1\","
-                                "\"kind\":\"SubjectAccessReview\","
-                                "\"spec\":{\"user\":\"" NB_BOOTSTRAP_USER_PREFIX "aaaaaa\","
-                                "\"groups\":[\"system:bootstrappers\",\"system:authenticated\",");
-        nb_json_quote(group, strlen(group), &body);
-        nb_buffer_printf(&body,
-                         "],\"resourceAttributes\":{\"group\":\"certificates.k8s.io\","
-                         "\"resource\":\"certificatesigningrequests\",\"subresource\":\"%s\","
-                         "\"verb\":\"create\"}}}",
-                         subresource);
-        if (body.error < 0)
-                return nb_failure_set_memory(f);
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(admin, &call, &answer, f);
+        nb_json_format(&body,
+                       "{'apiVersion':'authorization.k8s.io/v1','kind':'SubjectAccessReview',"
+                       "'spec':{'user':'" NB_BOOTSTRAP_USER_PREFIX "aaaaaa',"
+                       "'groups':['system:bootstrappers','system:authenticated',%s],"
+                       "'resourceAttributes':{'group':'certificates.k8s.io',"
+                       "'resource':'certificatesigningrequests','subresource':%s,"
+                       "'verb':'create'}}}",
+                       group, subresource);
+        r = nb_admin_send(admin, &call, &body, &json, f);
+        if (r >= 300)
+                return nb_failure_set_http(f, NB_ADMIN_MISSING, r,
+                                           "%s: the API server does not serve it", call.what);
         if (r < 0)
                 return r;
-        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, REVIEW, NB_ANSWER_MALFORMED,
-                             f);
-        return read_review(&json);
+        r = nb_json_boolean(&json, "status.allowed");
+        nb_json_line(&json, "status.evaluationError", error, sizeof(error));
+        if (r < 0 || (r == 0 && error[0]))
+                nb_json_refuse(&json, "status.allowed", "an answer", error[0] ? error : NULL);
+        return json.r < 0 ? json.r : r;
 }
 
 int nb_controller_is_running(struct nb_admin *admin, struct nb_failure *f) {

@@ -9,7 +9,7 @@
 #include "kube/object.h"
 #include "system/log.h"
 
-static const struct nb_answer_codes codes = {
+const struct nb_answer_codes nb_admin_codes = {
         .unauthorized = NB_ADMIN_UNAUTHORIZED,
         .forbidden = NB_ADMIN_FORBIDDEN,
         .invalid = NB_ADMIN_REFUSED,
@@ -26,12 +26,29 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
         }
 }
 
-/* With an exchange: -EINPROGRESS until the answer is there. */
-static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
-                     const struct nb_call *api_call, struct nb_http_answer *ret_answer,
-                     struct nb_failure *f) {
-        struct nb_exchange *exchange = admin->exchange;
-        const bool is_begun = exchange && exchange->begun;
+/* Starts the call, with a copy of its body. */
+static int start_call(struct nb_admin *admin, struct nb_exchange_call *own,
+                      const struct nb_call *api_call, struct nb_http_request *request,
+                      struct nb_failure *f) {
+        int r;
+
+        nb_buffer_wipe(&own->body);
+        own->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
+        if (request->body)
+                nb_buffer_append(&own->body, request->body, request->body_len);
+        if (own->body.error < 0)
+                return nb_failure_set_memory(f);
+        request->body = own->body.data;
+        r = nb_api_start(&admin->api, api_call, request, &own->transfer, f);
+        admin->exchange->begun = own;
+        return r < 0 ? r : -EINPROGRESS;
+}
+
+/* With an exchange: -EINPROGRESS until the answer is there. `list` is that of a page, or NULL. */
+static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
+                     struct nb_exchange_call *list, const struct nb_call *api_call,
+                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        struct nb_exchange_call *own = list;
         struct nb_http_request request = {
                 .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
                 .body = call->body,
@@ -40,56 +57,46 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, b
                                                                 : NULL,
                 .timeout_ms = NB_ADMIN_TIMEOUT_MS,
         };
-        int r = 0;
+        int r;
 
-        if (exchange)
-                r = nb_exchange_find(exchange, call->method, call->path, is_page, ret_answer, f);
-        if (r != 0) {
-                if (is_begun && !exchange->begun)
-                        nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
-                return r;
-        }
-        r = nb_admin_renew_if_expired(admin, f);
-        if (r < 0)
-                return r;
-        if (!exchange) {
+        if (!admin->exchange) {
+                r = nb_admin_renew_if_expired(admin, f);
+                if (r < 0)
+                        return r;
                 r = nb_api_perform(&admin->api, api_call, &request, ret_answer, f);
                 nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
                 return r;
         }
-        r = nb_exchange_begin(exchange, call->method, call->path, &request.body, call->body_len);
-        if (r < 0)
-                return nb_failure_set_memory(f);
-        r = nb_api_start(&admin->api, api_call, &request, &exchange->transfer, f);
-        if (r < 0)
-                nb_exchange_interrupt(exchange);
-        return r < 0 ? r : -EINPROGRESS;
+        if (!own)
+                own = nb_exchange_find(admin->exchange, call->method, call->path, f);
+        if (!own)
+                return -ENOMEM;
+        if (TAKE(own->is_new))
+                nb_admin_count(admin, own->r < 0 ? 0 : own->answer.status);
+        if (own->is_answered)
+                return nb_exchange_answer(own, list, ret_answer, f);
+        return own->transfer ? -EINPROGRESS : start_call(admin, own, api_call, &request, f);
 }
 
-static bool is_usable(const struct nb_http_answer *answer, bool is_page) {
-        return (answer->status >= 200 && answer->status <= 202) || answer->status == 409 ||
-               (answer->status == 410 && is_page) || nb_answer_is_not_found(answer);
-}
-
-static int perform(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
-                   struct nb_http_answer *ret_answer, struct nb_failure *f) {
+static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
+                   struct nb_exchange_call *list, struct nb_http_answer *ret_answer,
+                   struct nb_failure *f) {
         char what[256];
-        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &codes };
+        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &nb_admin_codes };
         struct nb_http_answer answer = { 0 };
         int r;
 
         snprintf(what, sizeof(what), "%s at", call->what);
-        r = send_call(admin, call, is_page, &api_call, &answer, f);
-        if (r == -EINPROGRESS && f->code == NB_NONE)
-                return r;
+        r = send_call(admin, call, list, &api_call, &answer, f);
         if (r < 0) {
                 nb_admin_explain(admin, f);
                 return r;
         }
         /* The token may have been replaced, or revoked before its time. */
-        if (answer.status == 401 && admin->is_renewable)
+        if (answer.status == 401)
                 admin->expires_ms = 0;
-        if (is_usable(&answer, is_page)) {
+        if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
+            (answer.status == 410 && list) || nb_answer_is_not_found(&answer)) {
                 admin->unusable_ms = 0;
                 *ret_answer = answer;
                 return (int)answer.status;
@@ -101,7 +108,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call, boo
 
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        return perform(admin, call, false, ret_answer, f);
+        return perform(admin, call, NULL, ret_answer, f);
 }
 
 struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f) {
@@ -117,24 +124,36 @@ struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct n
         return nb_json_parse(text ? text : "", len, what, NB_ANSWER_MALFORMED, f);
 }
 
-int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
-                 struct nb_json *ret_json, struct nb_failure *f) {
-        const struct nb_admin_call call = { .method = "GET", .what = what, .path = path };
+int nb_admin_send(struct nb_admin *admin, const struct nb_admin_call *call,
+                  const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_admin_call full = *call;
         struct nb_json json;
         int r;
 
-        r = nb_admin_perform(admin, &call, &answer, f);
-        if (r < 0)
+        if (body && body->error < 0)
+                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", call->what);
+        if (body) {
+                full.body = body->data;
+                full.body_len = body->len;
+        }
+        r = nb_admin_perform(admin, &full, &answer, f);
+        if (r < 0 || r >= 300 || !ret_json)
                 return r;
-        if (r == 404)
-                return 0;
-        json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
+        json = nb_admin_parse(answer.body.data, answer.body.len, call->what, f);
         if (json.r < 0)
                 nb_json_done(&json);
         else
                 *ret_json = json;
-        return json.r < 0 ? json.r : 1;
+        return json.r < 0 ? json.r : r;
+}
+
+int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
+                 struct nb_json *ret_json, struct nb_failure *f) {
+        const struct nb_admin_call call = { .method = "GET", .what = what, .path = path };
+        int r = nb_admin_send(admin, &call, NULL, ret_json, f);
+
+        return r < 0 ? r : r != 404;
 }
 
 /*
@@ -142,40 +161,37 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
  * is above the limits, so a page with only this object is passed over. The API server writes the
  * metadata, which only it controls, before the items.
  */
-static int parse_metadata(const char *what, struct nb_exchange_list *list, struct nb_buffer *page,
+static int parse_metadata(const char *what, struct nb_exchange_call *list, struct nb_buffer *page,
                           struct nb_json *ret_json, struct nb_failure *f) {
-        static const char items[] = "\"items\":[", end[] = "]}";
-        char *at = memmem(page->data, page->len - strlen(end), items, strlen(items));
+        static const char items[] = "\"items\":[", none[] = "\"x\":null}";
+        char *at = page->data ? memmem(page->data, page->len, items, strlen(items)) : NULL;
 
         if (!at)
                 return -EPROTO;
-        at += strlen(items);
-        memcpy(at, end, strlen(end));
+        memcpy(at, none, strlen(none));
         if (!list->is_ignoring)
                 nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
                        f->detail);
         list->is_ignoring = true;
         nb_failure_clear(f);
-        *ret_json = nb_admin_parse(page->data, (size_t)(at - page->data) + strlen(end), what, f);
+        *ret_json = nb_admin_parse(page->data, (size_t)(at - page->data) + strlen(none), what, f);
         return ret_json->r;
 }
 
 /* Reads one page of at most list->limit items. After a 410 it is the API server's answer, which
  * says where a list of the objects as they are now continues. */
-static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_list *list,
+static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                      bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char page[NB_ADMIN_PATH_MAX];
+        char page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
         const struct nb_admin_call call = { .method = "GET", .what = what, .path = page };
         int r;
 
         /* The continue token is base64url, so it needs no escape in a URL. */
-        if (snprintf(page, sizeof(page), "%s%climit=%d%s%s", list->path,
-                     strchr(list->path, '?') ? '&' : '?', list->limit,
-                     list->next[0] ? "&continue=" : "", list->next) >= (int)sizeof(page))
-                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
-                                      "%s: the continue token is too long", what);
-        r = perform(admin, &call, true, &answer, f);
+        snprintf(page, sizeof(page), "%s%climit=%d%s%s", list->path,
+                 strchr(list->path, '?') ? '&' : '?', list->limit,
+                 list->next[0] ? "&continue=" : "", list->next);
+        r = perform(admin, &call, list, &answer, f);
         if (r < 0)
                 return r;
         if (r == 404)
@@ -183,19 +199,18 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
                                            "%s: the API server does not serve it", what);
         if (r == 410 && is_consistent)
                 return -ESTALE;
-        list->size = answer.body.len;
         *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
         if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
                 return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
                                            "%s: the list changes faster than it can be read", what);
-        if (ret_json->r >= 0 || list->limit > 1 || list->size < 2 || f->code != NB_ANSWER_MALFORMED)
+        if (ret_json->r >= 0 || list->limit > 1 || f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
         nb_json_done(ret_json);
         return parse_metadata(what, list, &answer.body, ret_json, f);
 }
 
 /* Visits the items of one page, and reads where the next one begins. */
-static int visit_page(struct nb_exchange_list *list, bool is_consistent, struct nb_json *json,
+static int visit_page(struct nb_exchange_call *list, bool is_consistent, struct nb_json *json,
                       nb_admin_visit *visit, void *userdata) {
         const char *next = nb_json_string(json, "metadata.continue");
         ssize_t n = nb_json_array(json, "items");
@@ -203,9 +218,9 @@ static int visit_page(struct nb_exchange_list *list, bool is_consistent, struct 
         if (is_consistent)
                 nb_json_copy(json, "metadata.resourceVersion", list->version,
                              sizeof(list->version));
-        if (next && strlen(next) >= sizeof(list->next))
-                nb_json_refuse(json, "metadata.continue", "a shorter text", next);
-        snprintf(list->next, sizeof(list->next), "%s", next && json->r >= 0 ? next : "");
+        list->next[0] = '\0';
+        if (next && next[0])
+                nb_json_copy(json, "metadata.continue", list->next, sizeof(list->next));
         for (ssize_t i = 0; i < n && json->r >= 0; i++) {
                 char path[32];
                 struct nb_json item = *json;
@@ -222,7 +237,7 @@ static int visit_page(struct nb_exchange_list *list, bool is_consistent, struct 
         return json->r;
 }
 
-static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_list *list,
+static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                       bool is_consistent, nb_admin_visit *visit, void *userdata,
                       struct nb_failure *f) {
         if (list->limit == 0)
@@ -242,35 +257,26 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
                         r = visit_page(list, is_consistent, &json, visit, userdata);
                 if (r < 0 || !list->next[0])
                         return r;
-                /* A page that is above the limits costs the API server most. */
-                if (list->size < NB_ADMIN_OBJECT_MAX / 4)
-                        list->limit = list->limit < NB_ADMIN_PAGE / 2 ? 2 * list->limit
-                                                                      : NB_ADMIN_PAGE;
+                list->limit = list->limit < NB_ADMIN_PAGE / 2 ? 2 * list->limit : NB_ADMIN_PAGE;
         }
 }
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, char *ret_version, struct nb_failure *f) {
-        char ignored[NB_RESOURCE_VERSION_SIZE] = "";
-        struct nb_exchange_list alone = { 0 }, *list = &alone;
-        struct nb_exchange *exchange = admin->exchange;
-        const bool is_consistent = ret_version;
+        struct nb_exchange_call alone = { 0 }, *list = &alone;
         int r;
 
-        if (exchange &&
-            nb_exchange_find_list(exchange, path, is_consistent ? ret_version : ignored))
-                return 0;
-        snprintf(alone.path, sizeof(alone.path), "%s", path);
-        if (exchange)
-                list = nb_exchange_begin_list(exchange, path);
+        if (admin->exchange)
+                list = nb_exchange_find(admin->exchange, "LIST", path, f);
+        else
+                snprintf(alone.path, sizeof(alone.path), "%s", path);
         if (!list)
-                return nb_failure_set_memory(f);
-        r = list_pages(admin, what, list, is_consistent, visit, userdata, f);
-        if (r == -EINPROGRESS && f->code == NB_NONE)
-                return r;
-        if (r >= 0 && is_consistent)
-                memcpy(ret_version, list->version, sizeof(list->version));
-        if (exchange && nb_exchange_end_list(exchange, r >= 0, f) < 0)
                 return -ENOMEM;
-        return r;
+        r = list->is_complete ? 0 : list_pages(admin, what, list, ret_version, visit, userdata, f);
+        if (r < 0)
+                return r;
+        list->is_complete = true;
+        if (ret_version)
+                memcpy(ret_version, list->version, sizeof(list->version));
+        return 0;
 }

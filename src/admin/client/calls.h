@@ -45,6 +45,8 @@ struct nb_admin_call {
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f);
 
+extern const struct nb_answer_codes nb_admin_codes; /* as above */
+
 /* Gives failures of the connection a code whose remedy speaks of the kubeconfig, not of a machine
  * that joins. Does nothing to other failures. */
 void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);
@@ -52,6 +54,12 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);
 /* nb_json_parse() for an object of the API server. U+0000 in a string becomes U+FFFD: whoever may
  * create or change objects could otherwise keep this program from reading them. Changes `text`. */
 struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f);
+
+/* nb_admin_perform() with this body, whose error is NB_INTERNAL (NULL: none), for a caller that
+ * needs no more than the status and the object in the answer. If it is 200 to 202 and `ret_json` is
+ * not NULL, parses it; the caller frees it with nb_json_done(). `f` must outlive *ret_json. */
+int nb_admin_send(struct nb_admin *admin, const struct nb_admin_call *call,
+                  const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
 
 /* nb_admin_perform() with GET, and parses a 200. 1: read, and the caller frees *ret_json with
  * nb_json_done(); 0: there is no such object. `f` must outlive *ret_json. */

@@ -18,31 +18,29 @@
 #include "admin/policy/node_request.h"
 #include "admin/policy/verdict.h"
 #include "base/failure.h"
+#include "codec/json.h"
 
 #define NB_LEASES_PATH "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
-#define NB_CLAIM_KEY_SIZE (2 * NB_SHA256_SIZE + 1) /* in hex */
+#define NB_CLAIMS_PATH NB_LEASES_PATH "?labelSelector=node-bootstrap%2Fclaim%3Dtrue"
 
 struct nb_claim {
         char token_id[NB_TOKEN_ID_LEN + 1];
         char token_uid[64];
-        char key[64 + 1];                   /* of the request, as nb_claim_format_key() */
+        char key[2 * NB_SHA256_SIZE + 1];   /* in hex */
         char csr_name[NB_CSR_NAME_MAX + 1]; /* a request with this key; for people */
 };
 
-void nb_claim_format_key(const struct nb_node_request *request, char ret[static NB_CLAIM_KEY_SIZE]);
+/* Reads a Lease. False if it is not a claim: any user who may create Leases can set its label. */
+bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim);
 
 /* Claims the token for a key; reads only id and uid of `token`. Returns an enum nb_claim_state, and
  * the claim that exists if it is not NB_CLAIM_OWN. Negative: failures of the request. */
 int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const char *csr_name, const char *key, struct nb_claim *ret_other,
-                  struct nb_failure *f);
-
-/* The same, but makes no claim: NB_CLAIM_OWN also if there is none. */
-int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token, const char *key,
+                  const char *csr_name, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_other, struct nb_failure *f);
 
-/* Calls `visit` for each claim in the cluster. `visit` returns 0, or -ENOMEM. */
-int nb_claim_list(struct nb_admin *admin,
-                  int (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
+/* The same, but makes no claim: NB_CLAIM_OWN also if there is none. */
+int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token,
+                  const uint8_t key[static NB_SHA256_SIZE], struct nb_claim *ret_other,
                   struct nb_failure *f);

@@ -10,40 +10,28 @@
 
 int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
                      struct nb_failure *f) {
-        struct nb_admin_access access = { 0 };
         int r;
 
         *ret_admin = (struct nb_admin){ .place = *place };
         r = nb_http_begin(true, f);
         if (r >= 0)
-                r = nb_admin_kubeconfig_read(place, &access, f);
-        if (r < 0)
-                return r;
-        ret_admin->cluster = access.cluster;
-        ret_admin->identity = access.identity;
-        memcpy(ret_admin->origin, access.origin, sizeof(access.origin));
-        memcpy(ret_admin->context, access.context, sizeof(access.context));
-        ret_admin->is_renewable = access.is_renewable;
-        ret_admin->expires_ms = access.expires_ms;
-        r = nb_api_init(&ret_admin->api, &ret_admin->cluster, &ret_admin->identity,
-                        NB_TIME_INFINITE, f);
+                r = nb_admin_kubeconfig_read(ret_admin, f);
+        if (r >= 0)
+                r = nb_api_init(&ret_admin->api, &ret_admin->cluster, &ret_admin->identity,
+                                NB_TIME_INFINITE, f);
         if (r < 0)
                 nb_admin_done(ret_admin);
         return r;
 }
 
-static bool has_same_trust(const struct nb_admin *a, const struct nb_admin *b) {
-        return a->identity.kind != NB_IDENTITY_CERTIFICATE &&
-               b->identity.kind != NB_IDENTITY_CERTIFICATE &&
-               a->cluster.ca_len == b->cluster.ca_len &&
-               (a->cluster.ca_len == 0 ||
-                memcmp(a->cluster.ca, b->cluster.ca, a->cluster.ca_len) == 0);
+static bool is_same(const char *one, const char *other) {
+        return strcmp(one ? one : "", other ? other : "") == 0;
 }
 
 static int renew(struct nb_admin *admin, struct nb_failure *f) {
         _cleanup_(nb_admin_done) struct nb_admin renewed = { 0 };
         /* Somebody may have selected another context meanwhile. */
-        const struct nb_admin_place place = { admin->place.kubeconfig, admin->context };
+        const struct nb_admin_place place = { admin->place.kubeconfig, admin->cluster.context };
         int r;
 
         r = nb_admin_connect(&place, &renewed, f);
@@ -54,7 +42,8 @@ static int renew(struct nb_admin *admin, struct nb_failure *f) {
                                       "%s: the server has changed since this program started; "
                                       "restart it to use the new one",
                                       renewed.origin);
-        if (has_same_trust(admin, &renewed)) {
+        if (is_same(admin->cluster.ca, renewed.cluster.ca) &&
+            is_same(admin->identity.certificate.data, renewed.identity.certificate.data)) {
                 nb_secret_done(&admin->api.authorization);
                 admin->api.authorization = TAKE(renewed.api.authorization);
         } else {

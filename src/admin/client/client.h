@@ -17,13 +17,17 @@
 #include <stdint.h>
 
 #include "admin/client/exchange.h"
-#include "admin/client/kubeconfig_load.h"
 #include "base/failure.h"
 #include "kube/identity.h"
 #include "kube/kubeconfig.h"
 #include "kube_api/api.h"
 
 #define NB_ADMIN_STATUS_N 600
+
+struct nb_admin_place {
+        const char *kubeconfig; /* --kubeconfig; NULL: as above */
+        const char *context;    /* --context; NULL: the current one */
+};
 
 /* Must not be moved after nb_admin_connect(), since `api` points into it. */
 struct nb_admin {
@@ -32,8 +36,6 @@ struct nb_admin {
         struct nb_api api;
         struct nb_admin_place place;
         char origin[PATH_MAX]; /* of the cluster and the user, for messages */
-        char context[256];     /* name of the context; "" in a pod */
-        bool is_renewable;     /* the credential is from `exec` or a token file */
         uint64_t expires_ms; /* nb_now_ms() to read the credential again; NB_TIME_INFINITE: never */
         struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
         unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
@@ -51,9 +53,13 @@ struct nb_admin {
 int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
                      struct nb_failure *f);
 
-/* Reads the credential of the same context again if it has expired. A new bearer token does not
- * affect transfers. With another CA or client certificate, `api` is replaced. Failures as above,
- * also if the kubeconfig names another server by now; after a failure the old connection stays. */
+/* For nb_admin_connect(): finds and reads the kubeconfigs of admin->place. */
+int nb_admin_kubeconfig_read(struct nb_admin *admin, struct nb_failure *f);
+
+/* Reads the credential of the same context again if it has expired, or may have: a file that it is
+ * in is read again every minute. A new bearer token does not affect transfers. With another CA or
+ * client certificate, `api` is replaced. Failures as above, also if the kubeconfig names another
+ * server by now; after a failure the old connection stays. */
 int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
 
 #define NB_ADMIN_RENEW_MS 5000 /* several requests are rejected at the same time */

@@ -25,22 +25,19 @@
 #define NB_RESOURCE_VERSION_SIZE 64
 
 struct nb_exchange_call;
-struct nb_exchange_list;
 
 /* Zero: no call was made. */
 struct nb_exchange {
-        struct nb_exchange_call *calls[NB_EXCHANGE_CALLS_MAX]; /* with their answers */
-        unsigned n, at;                    /* answers; those that this run has returned */
-        struct nb_exchange_call *begun;    /* the call that is under way, or was answered last */
-        struct nb_http_transfer *transfer; /* of that call; NULL: it is answered */
-        struct nb_exchange_list *list;     /* the list that this call is a page of */
+        struct nb_exchange_call *calls[NB_EXCHANGE_CALLS_MAX];
+        unsigned n, at;                 /* calls; those that this run has made */
+        struct nb_exchange_call *begun; /* the last one that was sent; NULL: none */
 };
 
 /* Before the work runs again. */
 void nb_exchange_rewind(struct nb_exchange *exchange);
 
-/* Whether an earlier run of the work waited for an answer: also if that was a page of a list and
- * was interrupted, since earlier pages are not read again. */
+/* Whether an earlier run of the work waited for an answer, also if that was interrupted: earlier
+ * pages of a list are not read again. */
 bool nb_exchange_has_calls(const struct nb_exchange *exchange);
 
 /* Whether the work waits for an answer. */

@@ -5,29 +5,30 @@
 
 #include "admin/client/exchange.h"
 
-/* How far a list is, over all runs of the work. */
-struct nb_exchange_list {
+/* A call, or all pages of a list, over all runs of the work. */
+struct nb_exchange_call {
+        char method[8]; /* "LIST" for a list */
         char path[NB_ADMIN_PATH_MAX];
+        struct nb_buffer body;             /* of the request, which refers to it */
+        struct nb_http_transfer *transfer; /* NULL: not begun, interrupted, or answered */
+        bool is_answered, is_new;          /* new: not counted yet */
+        int r;
+        struct nb_failure failure; /* if r is negative */
+        struct nb_http_answer answer;
+
+        /* Of a list: how far it is. The call above is the next page. */
         char next[512]; /* the continue token; "" for the first page */
         char version[NB_RESOURCE_VERSION_SIZE];
         int limit;        /* items of a page; 0: not begun */
-        size_t size;      /* of the last page */
         bool is_ignoring; /* an object was passed over */
+        bool is_complete;
 };
 
-/* 1: the answer of an earlier run, or the one that has arrived, which the caller frees; 0: this
- * call was not made yet; -EINPROGRESS without a failure: it is under way; other failures of
- * nb_http_finish(). A page of a list is returned once. */
-int nb_exchange_find(struct nb_exchange *exchange, const char *method, const char *path,
-                     bool is_page, struct nb_http_answer *ret_answer, struct nb_failure *f);
+/* The call of an earlier run, or a new one. NULL with a failure: no memory, or too many calls. */
+struct nb_exchange_call *nb_exchange_find(struct nb_exchange *exchange, const char *method,
+                                          const char *path, struct nb_failure *f);
 
-/* Begins a call, and replaces *body by a copy that stays as long as the call. 0, -ENOMEM. */
-int nb_exchange_begin(struct nb_exchange *exchange, const char *method, const char *path,
-                      const char **body, size_t len);
-
-/* Whether an earlier run has read this list to its end; then its version. */
-bool nb_exchange_find_list(struct nb_exchange *exchange, const char *path, char *ret_version);
-
-/* The list of this path that is under way, or a new one. NULL without memory. */
-struct nb_exchange_list *nb_exchange_begin_list(struct nb_exchange *exchange, const char *path);
-int nb_exchange_end_list(struct nb_exchange *exchange, bool is_complete, struct nb_failure *f);
+/* The outcome of an answered call: 1 and the answer, which the caller frees, or the failure of the
+ * call. A page is returned once, and then the next page can be started. */
+int nb_exchange_answer(struct nb_exchange_call *call, bool is_page,
+                       struct nb_http_answer *ret_answer, struct nb_failure *f);

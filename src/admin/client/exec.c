@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/client/client.h"
 #include "admin/client/exec.h"
-#include "admin/policy/bootstrap_token.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
@@ -16,182 +16,114 @@
 #include "system/process.h"
 
 #define INFO_MAX (NB_KUBECONFIG_MAX * 2)
-/* Of a cluster: configuration for plugins. */
-#define EXTENSION "client.authentication.k8s.io/exec"
+#define WORDS_MAX 1023
+#define VERSION "client.authentication.k8s.io/v1"
 
-static int refuse(const struct nb_exec_plugin *plugin, const char *key, const char *expected,
-                  struct nb_failure *f) {
-        return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0, "%s: %s: expected %s, found %s",
-                              plugin->what, key, expected,
+struct plugin {
+        const char *what, *folder;
+        const struct nb_yaml_node *exec;
+        const struct nb_cluster *cluster;
+        const char *version;
+        bool is_interactive;
+        struct nb_failure *f;
+};
+
+static int refuse(const struct plugin *plugin, const char *key, const char *expected) {
+        return nb_failure_set(plugin->f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
+                              "%s: %s: expected %s, found %s", plugin->what, key, expected,
                               nb_yaml_get(plugin->exec, key) ? "something else" : "nothing");
-}
-
-/* --- KUBERNETES_EXEC_INFO --- */
-
-static void put_yaml(struct nb_json_writer *writer, const char *key,
-                     const struct nb_yaml_node *node) {
-        const char *type = nb_yaml_type_name(node);
-        char *end = NULL;
-        long long number;
-
-        if (node->type != NB_YAML_SCALAR) {
-                nb_json_open(writer, key, node->type == NB_YAML_MAPPING ? '{' : '[');
-                for (const struct nb_yaml_node *child = node->first; child; child = child->next)
-                        put_yaml(writer, child->key, child);
-                nb_json_close(writer);
-                return;
-        }
-        errno = 0;
-        number = strcmp(type, "a number") == 0 ? strtoll(node->value, &end, 10) : 0;
-        if (end && *end == '\0' && errno == 0)
-                nb_json_put_integer(writer, key, number);
-        else if (strcmp(type, "a boolean") == 0)
-                nb_json_put_boolean(writer, key, node->value[0] == 't' || node->value[0] == 'T');
-        else
-                nb_json_put_string(writer, key, nb_yaml_is_null(node) ? NULL : node->value);
-}
-
-static void put_cluster(struct nb_json_writer *writer, const struct nb_exec_plugin *plugin,
-                        struct nb_failure *f) {
-        static const char *const keys[] = { "server", "tls-server-name", "proxy-url" };
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(INFO_MAX);
-        const struct nb_yaml_node *extensions = nb_yaml_get(plugin->cluster_fields, "extensions");
-
-        nb_json_open(writer, "cluster", '{');
-        for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
-                const char *text = nb_yaml_text(plugin->cluster_fields, keys[i]);
-
-                if (text)
-                        nb_json_put_string(writer, keys[i], text);
-        }
-        if (plugin->cluster->ca) {
-                nb_base64_encode(plugin->cluster->ca, plugin->cluster->ca_len, &ca);
-                if (ca.error < 0)
-                        (void)nb_failure_set_memory(f);
-                else
-                        nb_json_put_string(writer, "certificate-authority-data", ca.data);
-        }
-        for (const struct nb_yaml_node *entry = extensions ? extensions->first : NULL; entry;
-             entry = entry->next) {
-                const char *name = nb_yaml_text(entry, "name");
-                const struct nb_yaml_node *extension = nb_yaml_get(entry, "extension");
-
-                if (name && strcmp(name, EXTENSION) == 0 && extension)
-                        put_yaml(writer, "config", extension);
-        }
-        nb_json_close(writer);
-}
-
-static int format_info(const struct nb_exec_plugin *plugin, const char *version,
-                       bool is_interactive, struct nb_buffer *ret, struct nb_failure *f) {
-        const char *provides = nb_yaml_text(plugin->exec, "provideClusterInfo");
-        struct nb_json_writer writer = { .buffer = ret };
-        int r;
-
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "kind", "ExecCredential");
-        nb_json_put_string(&writer, "apiVersion", version);
-        nb_json_open(&writer, "spec", '{');
-        if (provides && strcmp(provides, "true") == 0)
-                put_cluster(&writer, plugin, f);
-        nb_json_put_boolean(&writer, "interactive", is_interactive);
-        r = nb_json_finish(&writer);
-        if (r < 0)
-                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
-                                      "%s: cannot describe the cluster for the plugin: %m",
-                                      plugin->what);
-        return f->code == NB_NONE ? 0 : -ENOMEM;
 }
 
 /* --- Command line and environment --- */
 
-static void free_words(char ***words) {
-        for (char **word = *words; word && *word; word++)
-                free(*word);
-        free(*words);
+/* KUBERNETES_EXEC_INFO; see client-go pkg/apis/clientauthentication. */
+static int format_info(const struct plugin *plugin, struct nb_buffer *ret) {
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(INFO_MAX);
+        const struct nb_cluster *cluster = plugin->cluster;
+        const char *provides = nb_yaml_text(plugin->exec, "provideClusterInfo");
+        char server[NB_URL_MAX];
+
+        nb_json_format(ret, "{'kind':'ExecCredential','apiVersion':%s,'spec':{", plugin->version);
+        if (provides && strcmp(provides, "true") == 0) {
+                nb_url_format(&cluster->server, server);
+                nb_base64_encode(cluster->ca, cluster->ca_len, &ca);
+                nb_json_format(ret,
+                               "'cluster':{'server':%s,'tls-server-name':%s,'proxy-url':%s,"
+                               "'certificate-authority-data':%s},",
+                               server, cluster->tls_server_name, cluster->proxy_url, ca.data);
+        }
+        nb_buffer_append_string(ret, plugin->is_interactive ? "\"interactive\":true}}"
+                                                            : "\"interactive\":false}}");
+        return ca.error < 0 ? ca.error : ret->error;
 }
 
-static size_t count_children(const struct nb_yaml_node *node) {
-        size_t n = 0;
+struct words {
+        char *list[WORDS_MAX + 1]; /* ends with NULL */
+        size_t n;
+};
 
-        for (const struct nb_yaml_node *child = node ? node->first : NULL; child;
-             child = child->next)
-                n++;
-        return n;
+static void words_done(struct words *words) {
+        for (size_t i = 0; i < words->n; i++)
+                free(words->list[i]);
+}
+
+/* Adds VALUE, or NAME=VALUE instead of what has this name. */
+static int add_word(struct words *words, const char *name, const char *value) {
+        size_t len = name ? strlen(name) : 0, i = name ? 0 : words->n;
+        char *text;
+
+        while (i < words->n &&
+               (strncmp(words->list[i], name, len) != 0 || words->list[i][len] != '='))
+                i++;
+        if (i == WORDS_MAX)
+                return -E2BIG;
+        if (asprintf(&text, "%s%s%s", name ? name : "", name ? "=" : "", value) < 0)
+                return -ENOMEM;
+        free(words->list[i]);
+        words->list[i] = text;
+        words->n += i == words->n;
+        return 0;
 }
 
 /* As in a kubeconfig that kubectl reads: "plugin" is searched in $PATH, "./plugin" and "bin/plugin"
- * are relative to the file. The words are those of the kubeconfig, or `path`. */
-static int make_arguments(const struct nb_exec_plugin *plugin, char path[static PATH_MAX],
-                          const char ***ret, struct nb_failure *f) {
+ * are relative to the file. */
+static int add_arguments(const struct plugin *plugin, struct words *words) {
         const struct nb_yaml_node *args = nb_yaml_get(plugin->exec, "args");
         const char *command = nb_yaml_text(plugin->exec, "command");
-        _cleanup_(nb_freep) const char **words = NULL;
-        bool is_relative;
-        size_t n = 1;
+        char path[PATH_MAX];
+        int r;
 
         if (!command)
-                return refuse(plugin, "command", "a program", f);
-        is_relative = command[0] != '/' && strchr(command, '/');
-        if (is_relative && snprintf(path, PATH_MAX, "%s/%s", plugin->folder, command) >= PATH_MAX)
-                return refuse(plugin, "command", "a shorter path", f);
-        words = calloc(count_children(args) + 2, sizeof(*words));
-        if (!words)
-                return nb_failure_set_memory(f);
-        words[0] = is_relative ? path : command;
-        for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg; arg = arg->next) {
+                return refuse(plugin, "command", "a program");
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", plugin->folder, command) >= sizeof(path))
+                return refuse(plugin, "command", "a shorter path");
+        r = add_word(words, NULL, command[0] != '/' && strchr(command, '/') ? path : command);
+        for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg && r >= 0;
+             arg = arg->next) {
                 if (args->type != NB_YAML_SEQUENCE || arg->type != NB_YAML_SCALAR)
-                        return refuse(plugin, "args", "a list of strings", f);
-                words[n++] = arg->value;
+                        return refuse(plugin, "args", "a list of strings");
+                r = add_word(words, NULL, arg->value);
         }
-        *ret = TAKE(words);
-        return 0;
+        return r;
 }
 
-/* Sets "NAME=VALUE" in the environment, which has room for it. */
-static int set_variable(char **environment, const char *name, const char *value) {
-        size_t len = strlen(name);
-        char **entry = environment, *text;
-
-        if (asprintf(&text, "%s=%s", name, value) < 0)
-                return -ENOMEM;
-        while (*entry && (strncmp(*entry, name, len) != 0 || (*entry)[len] != '='))
-                entry++;
-        free(*entry);
-        *entry = text;
-        return 0;
-}
-
-static int make_environment(const struct nb_exec_plugin *plugin, const char *info, char ***ret,
-                            struct nb_failure *f) {
+static int add_environment(const struct plugin *plugin, struct words *words) {
+        _cleanup_(nb_buffer_done) struct nb_buffer info = NB_BUFFER_INIT(INFO_MAX);
         const struct nb_yaml_node *env = nb_yaml_get(plugin->exec, "env");
-        _cleanup_(free_words) char **environment = NULL;
-        size_t n = 0;
+        int r = format_info(plugin, &info);
 
-        while (environ[n])
-                n++;
-        environment = calloc(n + count_children(env) + 2, sizeof(*environment));
-        if (!environment)
-                return nb_failure_set_memory(f);
-        for (size_t i = 0; i < n; i++) {
-                environment[i] = strdup(environ[i]);
-                if (!environment[i])
-                        return nb_failure_set_memory(f);
-        }
-        for (const struct nb_yaml_node *entry = env ? env->first : NULL; entry;
+        for (char **variable = environ; *variable && r >= 0; variable++)
+                r = add_word(words, NULL, *variable);
+        for (const struct nb_yaml_node *entry = env ? env->first : NULL; entry && r >= 0;
              entry = entry->next) {
                 const char *name = nb_yaml_text(entry, "name"),
                            *value = nb_yaml_text(entry, "value");
 
                 if (env->type != NB_YAML_SEQUENCE || !name || strchr(name, '='))
-                        return refuse(plugin, "env", "a list of names and values", f);
-                if (set_variable(environment, name, value ? value : "") < 0)
-                        return nb_failure_set_memory(f);
+                        return refuse(plugin, "env", "a list of names and values");
+                r = add_word(words, name, value ? value : "");
         }
-        if (set_variable(environment, "KUBERNETES_EXEC_INFO", info) < 0)
-                return nb_failure_set_memory(f);
-        *ret = TAKE(environment);
-        return 0;
+        return r < 0 ? r : add_word(words, "KUBERNETES_EXEC_INFO", info.data);
 }
 
 /* --- What it wrote --- */
@@ -200,31 +132,26 @@ static int take_credential(struct nb_json *json, struct nb_identity *ret) {
         const char *token = nb_json_string(json, "status.token");
         const char *certificate = nb_json_string(json, "status.clientCertificateData");
         const char *key = nb_json_string(json, "status.clientKeyData");
-        size_t token_len = token ? strlen(token) : 0;
-        int r = 0;
+        int r;
 
-        if (json->r < 0)
-                return json->r;
-        if (!certificate != !key || (!certificate && token_len == 0)) {
-                nb_json_refuse(json, "status",
-                               "a token, or clientCertificateData and clientKeyData", NULL);
-                return json->r;
-        }
         /* With both, kube-apiserver uses the certificate. */
-        if (!certificate && !nb_bearer_is_valid(token, token_len))
-                return nb_failure_set(json->f, json->code, 0,
-                                      "%s: status.token: expected printable characters without "
-                                      "blanks, found something else",
-                                      json->what);
-        if (!certificate)
-                r = nb_identity_set_token(ret, token, token_len, json->what);
-        else {
+        if (json->r >= 0 && certificate && key) {
                 ret->kind = NB_IDENTITY_CERTIFICATE;
                 snprintf(ret->source, sizeof(ret->source), "%s", json->what);
                 r = nb_secret_copy(&ret->certificate, certificate, strlen(certificate));
                 if (r >= 0)
                         r = nb_secret_copy(&ret->secret, key, strlen(key));
+                return r < 0 ? nb_failure_set_memory(json->f) : 0;
         }
+        if (certificate || key || !token || !token[0])
+                nb_json_refuse(json, "status",
+                               "a token, or clientCertificateData and clientKeyData", NULL);
+        else if (!nb_bearer_is_valid(token, strlen(token)))
+                nb_json_refuse(json, "status.token", "printable characters without blanks",
+                               "something else");
+        if (json->r < 0)
+                return json->r;
+        r = nb_identity_set_token(ret, token, strlen(token), json->what);
         return r < 0 ? nb_failure_set_memory(json->f) : 0;
 }
 
@@ -254,99 +181,86 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
 
 /* --- All together --- */
 
-/* client.authentication.k8s.io/v1 requires interactiveMode; in v1beta1 the default is IfAvailable.
- */
-static int read_mode(const struct nb_exec_plugin *plugin, const char *version,
-                     bool *ret_is_interactive, struct nb_failure *f) {
+static int read_mode(struct plugin *plugin) {
         const char *mode = nb_yaml_text(plugin->exec, "interactiveMode");
-        bool is_terminal = isatty(STDIN_FILENO) == 1;
+        const bool is_terminal = isatty(STDIN_FILENO) == 1;
 
-        if (!mode && strcmp(version, "client.authentication.k8s.io/v1beta1") == 0)
-                mode = "IfAvailable";
+        plugin->version = nb_yaml_text(plugin->exec, "apiVersion");
+        if (!plugin->version || strncmp(plugin->version, VERSION, strlen(VERSION)) != 0)
+                return refuse(plugin, "apiVersion", VERSION " or " VERSION "beta1");
         if (mode && strcmp(mode, "Always") == 0 && !is_terminal)
-                return nb_failure_set(f, NB_ADMIN_EXEC_FAILED, 0,
+                return nb_failure_set(plugin->f, NB_ADMIN_EXEC_FAILED, 0,
                                       "%s: the plugin asks questions (interactiveMode: Always), "
                                       "but standard input is not a terminal",
                                       plugin->what);
-        if (!mode || (strcmp(mode, "Never") != 0 && strcmp(mode, "IfAvailable") != 0 &&
-                      strcmp(mode, "Always") != 0))
-                return refuse(plugin, "interactiveMode", "Never, IfAvailable or Always", f);
-        *ret_is_interactive = is_terminal && strcmp(mode, "Never") != 0;
+        plugin->is_interactive = is_terminal && !(mode && strcmp(mode, "Never") == 0);
         return 0;
 }
 
-static int fail(const struct nb_exec_plugin *plugin, const char *command, int r,
-                const struct nb_process_result *result, struct nb_failure *f) {
+static int fail(const struct plugin *plugin, const char *command, int r,
+                struct nb_process_result *result) {
         const char *hint = nb_yaml_text(plugin->exec, "installHint");
         char line[192];
 
         if (r == -ECANCELED)
                 return r;
-        if (r == -E2BIG)
-                (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, r,
-                                     "%s: '%.200s' wrote more than %d bytes", plugin->what, command,
-                                     NB_EXEC_OUTPUT_MAX);
-        else if (r < 0)
-                (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, r, "%s: cannot run '%.200s': %m",
-                                     plugin->what, command);
-        else if (result->error[0])
-                (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, 0, "%s: '%.200s' %s", plugin->what,
-                                     command, result->error);
-        else
-                (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, 0,
-                                     "%s: '%.200s' failed with exit status %d", plugin->what,
-                                     command, result->status);
-        if (hint) {
-                NB_TEXT_COPY_LINE(line, hint);
-                nb_failure_add(f, "; %s", line);
-        }
-        return r < 0 ? r : -EPROTO;
+        if (r >= 0 && !result->error[0])
+                snprintf(result->error, sizeof(result->error), "failed with exit status %d",
+                         result->status);
+        NB_TEXT_COPY_LINE(line, hint ? hint : "");
+        return nb_failure_set(plugin->f, NB_ADMIN_EXEC_FAILED, r, "%s: '%.200s': %s%s%s",
+                              plugin->what, command,
+                              r == -E2BIG ? "it wrote too much"
+                              : r < 0     ? strerror(-r)
+                                          : result->error,
+                              hint ? "; " : "", line);
 }
 
-int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_identity,
-                time_t *ret_expires, struct nb_failure *f) {
-        _cleanup_(nb_freep) const char **words = NULL;
-        _cleanup_(free_words) char **environment = NULL;
-        _cleanup_(nb_buffer_done) struct nb_buffer info = NB_BUFFER_INIT(INFO_MAX);
-        _cleanup_(nb_secret_done) struct nb_secret output = NB_SECRET_INIT;
-        const char *version = nb_yaml_text(plugin->exec, "apiVersion");
-        struct nb_process_result result;
-        char path[PATH_MAX];
-        bool is_interactive = false;
-        int r;
+/* The credential is in `ret_output`. */
+static int run_plugin(struct plugin *plugin, struct nb_secret *ret_output) {
+        _cleanup_(words_done) struct words arguments = { .n = 0 }, environment = { .n = 0 };
+        struct nb_process process = { .argv = (const char *const *)arguments.list,
+                                      .environment = (const char *const *)environment.list,
+                                      .output = ret_output,
+                                      .timeout_ms = NB_PROCESS_TIMEOUT_MS,
+                                      .is_error_passed = true };
+        struct nb_process_result result = { 0 };
+        int r = read_mode(plugin);
 
-        if (!version || (strcmp(version, "client.authentication.k8s.io/v1") != 0 &&
-                         strcmp(version, "client.authentication.k8s.io/v1beta1") != 0))
-                return refuse(plugin, "apiVersion",
-                              "client.authentication.k8s.io/v1 or "
-                              "client.authentication.k8s.io/v1beta1",
-                              f);
-        r = read_mode(plugin, version, &is_interactive, f);
+        if (r >= 0)
+                r = add_arguments(plugin, &arguments);
+        if (r >= 0)
+                r = add_environment(plugin, &environment);
+        if (r >= 0)
+                r = nb_secret_init(ret_output, NB_EXEC_OUTPUT_MAX);
+        if (r < 0)
+                return plugin->f->code != NB_NONE
+                               ? r
+                               : nb_failure_set(plugin->f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
+                                                "%s: cannot prepare the plugin: %m", plugin->what);
+        process.is_interactive = plugin->is_interactive;
+        r = nb_process_run(&process, &result);
+        return r < 0 || result.status != 0 ? fail(plugin, arguments.list[0], r, &result) : 0;
+}
+
+int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
+                const struct nb_yaml_node *exec, const struct nb_cluster *cluster,
+                struct nb_identity *ret_identity, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret output = NB_SECRET_INIT;
+        struct plugin plugin = {
+                .what = what, .folder = input->folder, .exec = exec, .cluster = cluster, .f = f
+        };
+        struct nb_admin *admin = input->userdata;
+        time_t expires, now = time(NULL);
+        int r = run_plugin(&plugin, &output);
+
+        if (r >= 0)
+                r = nb_exec_credential_parse(output.data, output.len, what, plugin.version,
+                                             ret_identity, &expires, f);
         if (r < 0)
                 return r;
-        r = format_info(plugin, version, is_interactive, &info, f);
-        if (r < 0)
-                return r;
-        r = make_arguments(plugin, path, &words, f);
-        if (r < 0 || !words)
-                return r;
-        r = make_environment(plugin, info.data, &environment, f);
-        if (r < 0)
-                return r;
-        if (nb_secret_init(&output, NB_EXEC_OUTPUT_MAX) < 0)
-                return nb_failure_set_memory(f);
-        r = nb_process_run(
-                &(struct nb_process){
-                        .argv = words,
-                        .environment = (const char *const *)environment,
-                        .output = &output,
-                        .timeout_ms = NB_PROCESS_TIMEOUT_MS,
-                        .is_error_passed = true,
-                        .is_interactive = is_interactive,
-                },
-                &result);
-        if (r < 0 || result.status != 0)
-                return fail(plugin, words[0], r, &result, f);
-        return nb_exec_credential_parse(output.data, output.len, plugin->what, version,
-                                        ret_identity, ret_expires, f);
+        admin->expires_ms = expires == 0    ? NB_TIME_INFINITE
+                            : expires > now ? nb_now_ms() + (uint64_t)(expires - now) * 1000
+                                            : nb_now_ms();
+        return 0;
 }

@@ -7,7 +7,6 @@
 #include "admin/client/facts.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "kube/cluster_info.h"
 #include "system/clock.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
@@ -95,40 +94,47 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 
-int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
-                         struct nb_failure *ret_flaw, struct nb_failure *f) {
+/* Reads the policy, and the record of the node, if there is a node. */
+static int read_limits(struct nb_admin *admin, const char *node, struct nb_limits *limits,
+                       struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         char what[WHAT_SIZE];
         int r = get_named(admin, "the ConfigMap", POLICIES_PATH, NB_POLICY_NAME, what, &json,
-                          ret_flaw);
+                          &limits->policy_flaw);
 
         if (r > 0)
-                nb_policy_read(&json, ret_policy);
-        return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
+                nb_policy_read(&json, &limits->policy);
+        r = sort_failure(json.r < 0 ? json.r : r, &limits->policy_flaw, f);
+        if (r < 0)
+                return r;
+        limits->has_policy = r > 0;
+        if (node[0])
+                r = nb_facts_read_record(admin, node, &limits->record, &limits->record_flaw, f);
+        limits->has_record = node[0] && r > 0;
+        return r < 0 ? r : 0;
+}
+
+static const char *flaw_of(const struct nb_failure *failure) {
+        return failure->code != NB_NONE ? failure->detail : NULL;
 }
 
 /* --- The decision --- */
 
-static int read_limits(struct nb_admin *admin, struct nb_client_look *look, struct nb_failure *f) {
+static int add_limits(struct nb_admin *admin, struct nb_client_look *look, struct nb_failure *f) {
         struct nb_client_case *facts = &look->facts;
-        int r;
+        struct nb_limits *limits = &look->limits;
+        int r = read_limits(admin, facts->request->node, limits, f);
 
-        r = nb_facts_read_policy(admin, &look->policy, &look->policy_flaw, f);
         if (r < 0)
                 return r;
-        facts->is_proof_required = look->policy.is_proof_required;
-        facts->policy_flaw = look->policy_flaw.code != NB_NONE ? look->policy_flaw.detail : NULL;
-        if (!facts->request->node[0])
-                return 0;
-        r = nb_facts_read_record(admin, facts->request->node, &look->record, &look->record_flaw, f);
-        if (r < 0)
-                return r;
-        facts->record = r > 0 ? &look->record : NULL;
-        facts->record_flaw = look->record_flaw.code != NB_NONE ? look->record_flaw.detail : NULL;
-        if (r > 0 && facts->request->pem)
+        facts->is_proof_required = limits->policy.is_proof_required;
+        facts->policy_flaw = flaw_of(&limits->policy_flaw);
+        facts->record = limits->has_record ? &limits->record : NULL;
+        facts->record_flaw = flaw_of(&limits->record_flaw);
+        if (facts->record && facts->request->pem)
                 facts->proof = nb_attestation_verify(facts->request->pem, facts->request->pem_len,
                                                      facts->request->token_id,
-                                                     look->record.public_key);
+                                                     limits->record.public_key);
         return 0;
 }
 
@@ -149,7 +155,7 @@ int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request
         reason = nb_client_judge(facts, NB_REASON_POLICY_UNUSABLE);
         if (reason != NB_REASON_NONE && !is_asked)
                 return (int)reason;
-        r = read_limits(admin, look, f);
+        r = add_limits(admin, look, f);
         if (r < 0)
                 return r;
         reason = nb_client_judge(facts, NB_REASON_NODE_READY);
@@ -186,19 +192,20 @@ static int add_endpoints(struct nb_admin *admin, struct nb_hosts *hosts, struct 
 }
 
 static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
-        const struct nb_admin_call call = { .method = "GET",
-                                            .what = "reading cluster-info",
-                                            .path = NB_CLUSTER_INFO_PATH };
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        int r = nb_admin_perform(admin, &call, &answer, f);
+        struct nb_kubeconfig_input input = { .origin = "kubeconfig in cluster-info" };
+        int r = nb_admin_get(admin, "reading cluster-info", NB_CLUSTER_INFO_PATH, &json, f);
 
-        if (r < 0 || r == 404)
-                return r < 0 ? r : 0;
-        r = nb_cluster_info_parse(nb_answer_text(&answer), answer.body.len, "", &info, f);
-        if (r >= 0)
-                r = nb_cluster_info_parse_cluster(&info, &cluster, f);
+        if (r <= 0)
+                return r;
+        input.text = nb_json_string(&json, "data.kubeconfig");
+        if (!input.text) {
+                nb_json_refuse(&json, "data.kubeconfig", "a string", NULL);
+                return json.r;
+        }
+        input.len = strlen(input.text);
+        r = nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, &cluster, NULL, f);
         if (r < 0)
                 return r;
         r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, cluster.server.host, "the API server");
@@ -213,19 +220,18 @@ static int add_server_names(struct nb_admin *admin, struct nb_hosts *hosts, stru
         char name[NB_HOST_SIZE + 1];
         int r = pem ? nb_certificates_parse(pem, strlen(pem), false, &chain) : -EAGAIN;
 
-        if (r < 0)
-                return r == -ENOMEM ? nb_failure_set_memory(f)
-                                    : nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
-                                                     "the names in the API server's certificate "
-                                                     "are not known");
-        r = 0;
+        if (r < 0 && r != -ENOMEM)
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                      "the names in the API server's certificate are not known");
         for (unsigned n = 0; r >= 0; n++) {
                 r = nb_certificate_name(chain, 0, n, name, sizeof(name));
-                if (r > 0 &&
-                    nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate") < 0)
-                        return nb_failure_set_memory(f);
+                if (r == 0)
+                        continue;
+                if (r < 0)
+                        return 0;
+                r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate");
         }
-        return 0;
+        return nb_failure_set_memory(f);
 }
 
 /* Kubernetes before 1.33 has none, and a permission may be missing. */
@@ -279,24 +285,24 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
 
 int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f) {
         _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
-        struct nb_failure flaw = { 0 };
-        struct nb_policy policy = { 0 };
-        int r = nb_facts_read_policy(admin, &policy, &flaw, f);
+        struct nb_limits limits = { 0 };
+        int r = read_limits(admin, "", &limits, f);
 
         if (r >= 0)
                 r = add_service_networks(admin, &hosts, f);
-        if (r < 0 || hosts.has_service_networks || policy.services.n > 0)
+        if (r < 0 || hosts.has_service_networks || limits.policy.services.n > 0)
                 return r;
         return nb_failure_set(f, NB_USAGE, 0,
                               "the part approve-serving must know the networks of Services: set "
                               "serviceNetworks in the ConfigMap kube-system/" NB_POLICY_NAME "%s%s",
-                              flaw.code != NB_NONE ? "; " : "", flaw.detail);
+                              flaw_of(&limits.policy_flaw) ? "; " : "", limits.policy_flaw.detail);
 }
 
 int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *request,
                     struct nb_hosts *hosts, struct nb_serving_look *look,
                     char ret_reason[static NB_SERVING_REASON_SIZE], struct nb_failure *f) {
         struct nb_serving_case *facts = &look->facts;
+        struct nb_limits *limits = &look->limits;
         enum nb_serving_verdict verdict;
         int r;
 
@@ -304,19 +310,17 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
         verdict = nb_serving_decide(facts, ret_reason);
         if (verdict == NB_SERVING_MALFORMED)
                 return (int)verdict;
-        r = nb_facts_read_policy(admin, &look->policy, &look->policy_flaw, f);
+        r = read_limits(admin, request->node, limits, f);
         if (r < 0)
                 return r;
-        facts->policy = r > 0 ? &look->policy : NULL;
-        facts->policy_flaw = look->policy_flaw.code != NB_NONE ? look->policy_flaw.detail : NULL;
-        r = nb_facts_read_record(admin, request->node, &look->record, &look->record_flaw, f);
-        if (r < 0)
-                return r;
-        facts->record = r > 0 && look->record.removed == 0 ? &look->record : NULL;
-        facts->record_flaw = look->record_flaw.code != NB_NONE ? look->record_flaw.detail : NULL;
+        facts->policy = limits->has_policy ? &limits->policy : NULL;
+        facts->policy_flaw = flaw_of(&limits->policy_flaw);
+        facts->record = limits->has_record && limits->record.removed == 0 ? &limits->record : NULL;
         /* When it was made, the node was limited to what was enrolled. */
-        if (look->record.removed != 0 && look->record.removed >= request->created)
-                facts->record_flaw = "the request was made before the enrolled node was removed";
+        facts->record_flaw = limits->record.removed != 0 &&
+                                             limits->record.removed >= request->created
+                                     ? "the request was made before the enrolled node was removed"
+                                     : flaw_of(&limits->record_flaw);
         verdict = nb_serving_decide(facts, ret_reason);
         if (verdict != NB_SERVING_NO_NODE)
                 return (int)verdict;
@@ -329,62 +333,38 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
 
 /* --- Writing --- */
 
-/* 1; 0 if the object has changed, or is gone. */
-static int change_object(struct nb_admin *admin, struct nb_admin_call *call,
-                         struct nb_json_writer *writer, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        int r = nb_json_finish(writer);
-
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", call->what);
-        call->body = writer->buffer->data;
-        call->body_len = writer->buffer->len;
-        r = nb_admin_perform(admin, call, &answer, f);
-        return r < 0 ? r : r < 300;
-}
-
 int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,
                   const char *reason, const char *message, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        struct nb_json_writer writer = { .buffer = &body };
         char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
-        struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
+        const struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
+        int r;
 
         snprintf(what, sizeof(what), "deciding CSR %s", request->name);
         snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", request->name);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "uid", request->uid);
-        nb_json_put_string(&writer, "resourceVersion", request->resource_version);
-        nb_json_close(&writer);
-        nb_json_open(&writer, "status", '{');
-        nb_json_open(&writer, "conditions", '[');
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "type", type);
-        nb_json_put_string(&writer, "status", "True");
-        nb_json_put_string(&writer, "reason", reason);
-        nb_json_put_string(&writer, "message", message);
         /* The API server sets lastUpdateTime by its own clock, as it sets that of a new Node. */
-        return change_object(admin, &call, &writer, f);
+        nb_json_format(&body,
+                       "{'metadata':{'uid':%s,'resourceVersion':%s},'status':{'conditions':[{"
+                       "'type':%s,'status':'True','reason':%s,'message':%s}]}}",
+                       request->uid, request->resource_version, type, reason, message);
+        r = nb_admin_send(admin, &call, &body, NULL, f);
+        return r < 0 ? r : r < 300;
 }
 
 int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
                      const char *resource_version, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        struct nb_json_writer writer = { .buffer = &body };
         char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        struct nb_admin_call call = { .method = "DELETE", .what = what, .path = path };
+        const struct nb_admin_call call = { .method = "DELETE", .what = what, .path = path };
+        int r;
 
         snprintf(what, sizeof(what), "deleting the Secret %s", name);
         snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "v1");
-        nb_json_put_string(&writer, "kind", "DeleteOptions");
-        if (uid) {
-                nb_json_open(&writer, "preconditions", '{');
-                nb_json_put_string(&writer, "uid", uid);
-                if (resource_version)
-                        nb_json_put_string(&writer, "resourceVersion", resource_version);
-        }
-        return change_object(admin, &call, &writer, f);
+        /* The API server ignores a precondition that is null. */
+        nb_json_format(&body,
+                       "{'apiVersion':'v1','kind':'DeleteOptions',"
+                       "'preconditions':{'uid':%s,'resourceVersion':%s}}",
+                       uid, resource_version);
+        r = nb_admin_send(admin, &call, &body, NULL, f);
+        return r < 0 ? r : r < 300;
 }

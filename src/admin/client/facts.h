@@ -27,15 +27,19 @@ int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_
 int nb_facts_read_record(struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
-int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
-                         struct nb_failure *ret_flaw, struct nb_failure *f);
+
+/* The record and the policy. */
+struct nb_limits {
+        struct nb_node_record record;
+        struct nb_policy policy;
+        bool has_record, has_policy;
+        struct nb_failure record_flaw, policy_flaw;
+};
 
 struct nb_client_look {
         struct nb_client_case facts; /* points into the members below */
         struct nb_bootstrap_token token;
-        struct nb_node_record record;
-        struct nb_policy policy;
-        struct nb_failure record_flaw, policy_flaw;
+        struct nb_limits limits;
         bool has_node;
         struct nb_node_facts node;
 };
@@ -50,9 +54,7 @@ void nb_client_look_done(struct nb_client_look *look);
 
 struct nb_serving_look {
         struct nb_serving_case facts; /* points into the members below */
-        struct nb_policy policy;
-        struct nb_node_record record;
-        struct nb_failure policy_flaw, record_flaw;
+        struct nb_limits limits;
         struct nb_node_facts node;
 };
 

@@ -6,18 +6,11 @@
 
 #include "admin/client/watch.h"
 #include "base/macro.h"
-#include "kube/object.h"
 #include "kube_api/csr_calls.h"
 #include "system/clock.h"
 #include "system/log.h"
 
 #define SETTLED_MS (NB_HTTP_CONNECT_TIMEOUT_MS + 5000)
-
-static const struct nb_answer_codes codes = {
-        .unauthorized = NB_ADMIN_UNAUTHORIZED,
-        .forbidden = NB_ADMIN_FORBIDDEN,
-        .anonymous = NB_ADMIN_UNAUTHORIZED,
-};
 
 /* --- Failures --- */
 
@@ -26,8 +19,8 @@ static void list_again(struct nb_watch *watch) {
         watch->version[0] = '\0';
 }
 
-static uint64_t next_attempt_ms(const struct nb_watch *watch) {
-        return nb_now_ms() + nb_backoff_ms(watch->attempt, NB_WATCH_RETRY_FIRST_MS,
+static uint64_t next_attempt_ms(struct nb_watch *watch) {
+        return nb_now_ms() + nb_backoff_ms(watch->attempt++, NB_WATCH_RETRY_FIRST_MS,
                                            NB_WATCH_RETRY_CAP_MS, nb_random());
 }
 
@@ -39,7 +32,6 @@ static void fail_watch(struct nb_watch *watch, const struct nb_admin *admin, str
         watch->due_ms = next_attempt_ms(watch);
         if (watch->due_ms < allowed_ms)
                 watch->due_ms = allowed_ms;
-        watch->attempt++;
         watch->n_restarts++;
         /* An event above the limits would come again; a list passes over it. */
         if (f->code == NB_ANSWER_MALFORMED)
@@ -66,7 +58,6 @@ static void expire_watch(struct nb_watch *watch) {
         list_again(watch);
         watch->n_restarts++;
         watch->due_ms = next_attempt_ms(watch);
-        watch->attempt++;
 }
 
 /* --- Lists --- */
@@ -83,24 +74,6 @@ static int visit_object(void *userdata, struct nb_json *item) {
         return 0;
 }
 
-/* The version of a list with one object is the version of all. */
-static int read_version(struct nb_watch *watch, struct nb_admin *admin, const char *what,
-                        struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX];
-        int r;
-
-        snprintf(path, sizeof(path), "%s?limit=1", watch->kind->path);
-        r = nb_admin_get(admin, what, path, &json, f);
-        if (r == 0)
-                return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
-                                           "%s: the API server does not serve it", what);
-        if (r < 0)
-                return r;
-        nb_json_copy(&json, "metadata.resourceVersion", watch->version, sizeof(watch->version));
-        return json.r;
-}
-
 static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
         const struct nb_watch_kind *kind = watch->kind;
         char path[NB_ADMIN_PATH_MAX], what[128];
@@ -115,7 +88,7 @@ static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct n
         admin->exchange = &watch->list;
         nb_exchange_rewind(&watch->list);
         r = kind->is_unlisted
-                    ? read_version(watch, admin, what, f)
+                    ? 0
                     : nb_admin_list(admin, what, path, visit_object, watch, watch->version, f);
         admin->exchange = NULL;
         if (r == -EINPROGRESS && f->code == NB_NONE)
@@ -135,24 +108,19 @@ static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct n
 
 /* --- Events --- */
 
-static void fill_call(const struct nb_watch *watch, struct nb_call *ret_call,
-                      char what[static 128]) {
-        snprintf(what, 128, "watching %s at", watch->kind->what);
-        *ret_call = (struct nb_call){ what, watch->kind->path, watch->kind->line_max, &codes };
-}
-
 static int connect_watch(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
-        struct nb_call call;
-        char what[128], query[512];
+        const struct nb_watch_kind *kind = watch->kind;
+        char query[512];
 
-        fill_call(watch, &call, what);
+        snprintf(watch->what, sizeof(watch->what), "watching %s at", kind->what);
+        watch->call = (struct nb_call){ watch->what, kind->path, kind->line_max, &nb_admin_codes };
         snprintf(query, sizeof(query),
                  "?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s%s%s",
-                 NB_WATCH_TIMEOUT_SEC, watch->version, watch->kind->query ? "&" : "",
-                 watch->kind->query ? watch->kind->query : "");
-        return nb_api_start(&admin->api, &call,
+                 NB_WATCH_TIMEOUT_SEC, watch->version, kind->query ? "&" : "",
+                 kind->query ? kind->query : "");
+        return nb_api_start(&admin->api, &watch->call,
                             &(struct nb_http_request){ .url = query,
-                                                       .accept = watch->kind->accept,
+                                                       .accept = kind->accept,
                                                        .silence_sec = NB_WATCH_SILENCE_SEC,
                                                        .is_stream = true },
                             &watch->transfer, f);
@@ -184,7 +152,7 @@ static int take_event(struct nb_watch *watch, char *line, size_t len, struct nb_
 }
 
 /* Handles all complete lines. An event that cannot be read is logged and passed over, so that one
- * object cannot stop the watch. -ESTALE as above. */
+ * object cannot stop the watch. -ESTALE: the watch has ended. */
 static int take_events(struct nb_watch *watch) {
         struct nb_buffer *received;
         char *newline, *line;
@@ -208,62 +176,48 @@ static int take_events(struct nb_watch *watch) {
         /* The lines of tokens hold secrets. */
         explicit_bzero(received->data, consumed);
         nb_buffer_consume(received, consumed);
-        return r == -ESTALE ? r : 0;
-}
-
-/* A stream that had an event continues at once, others later each time. */
-static void finish_stream(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_call call;
-        char what[128];
-        int r;
-
-        r = nb_http_finish(TAKE(watch->transfer), &answer, f);
-        if (r < 0)
-                return;
-        nb_admin_count(admin, answer.status);
-        if (answer.status == 410) {
-                expire_watch(watch);
-                return;
-        }
-        if (answer.status == 200) {
-                watch->due_ms = watch->attempt == 0 ? 0 : next_attempt_ms(watch);
-                watch->attempt++;
-                return;
-        }
-        fill_call(watch, &call, what);
-        (void)nb_answer_failure(&admin->api, &call, &answer, f);
+        if (r != -ESTALE)
+                return 0;
+        nb_watch_stop(watch);
+        expire_watch(watch);
+        return r;
 }
 
 /* --- The watch --- */
 
-/* The API server ends connections when it restarts, and some versions send no bookmarks to an idle
- * watch. The first time this is not worth a line in the journal: if the API server is away, the
- * next attempt fails as well. */
-static bool may_be_harmless(const struct nb_watch *watch, const struct nb_failure *f) {
-        return watch->attempt == 0 && nb_http_is_unanswered(f->code);
+/* A stream that had an event continues at once, others later each time. */
+static void finish_stream(struct nb_watch *watch, struct nb_admin *admin) {
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        int r = nb_http_finish(TAKE(watch->transfer), &answer, &f);
+
+        if (r >= 0)
+                nb_admin_count(admin, answer.status);
+        /* The API server ends connections when it restarts, and some versions send no bookmarks to
+         * an idle watch. The first time this is not worth a line in the journal: if the API server
+         * is away, the next attempt fails as well. */
+        if (answer.status == 200 || (watch->attempt == 0 && nb_http_is_unanswered(f.code))) {
+                watch->n_restarts += r < 0;
+                watch->due_ms = watch->attempt == 0 ? 0 : next_attempt_ms(watch);
+                watch->attempt += watch->attempt == 0;
+        } else if (answer.status == 410)
+                expire_watch(watch);
+        else {
+                if (r >= 0)
+                        (void)nb_answer_failure(&admin->api, &watch->call, &answer, &f);
+                if (f.code != NB_NONE)
+                        fail_watch(watch, admin, &f);
+        }
 }
 
 bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
                         const struct nb_http_transfer *done) {
-        struct nb_failure f = { 0 };
-
         if (nb_exchange_take_done(&watch->list, done))
                 return true;
         if (watch->transfer != done)
                 return false;
-        if (take_events(watch) == -ESTALE) {
-                nb_watch_stop(watch);
-                expire_watch(watch);
-                return true;
-        }
-        finish_stream(watch, admin, &f);
-        if (may_be_harmless(watch, &f)) {
-                watch->attempt++;
-                watch->n_restarts++;
-                watch->due_ms = 0;
-        } else if (f.code != NB_NONE)
-                fail_watch(watch, admin, &f);
+        if (take_events(watch) >= 0)
+                finish_stream(watch, admin);
         return true;
 }
 
@@ -297,10 +251,7 @@ int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms
                 watch->failure = (struct nb_failure){ 0 };
                 watch->attempt = 0;
         }
-        if (take_events(watch) == -ESTALE) {
-                nb_watch_stop(watch);
-                expire_watch(watch);
-        }
+        (void)take_events(watch);
         return 0;
 }
 

@@ -36,7 +36,8 @@ struct nb_watch_kind {
         const char *path;   /* "/api/v1/..." */
         const char *query;  /* "fieldSelector=..."; NULL for none */
         const char *accept; /* of the watch; NULL for application/json */
-        bool is_unlisted;   /* only changes from now on are of interest, not the objects */
+        bool is_unlisted;   /* the objects are not listed: the watch begins with all of them, as if
+                               they were written */
         size_t line_max;    /* limit for one event in bytes */
         /* `object` is a view that is valid during the call. With a failure in object->r the object
          * is ignored, and the failure is logged, at most once in NB_WATCH_WARN_MS. */
@@ -50,7 +51,9 @@ struct nb_watch {
         const struct nb_watch_kind *kind;
         void *userdata;
         struct nb_http_transfer *transfer; /* NULL: not connected */
-        struct nb_exchange list;           /* of the objects; used while is_listing */
+        struct nb_call call;               /* of that transfer */
+        char what[128];
+        struct nb_exchange list; /* of the objects; used while is_listing */
         char version[NB_RESOURCE_VERSION_SIZE];
         uint64_t due_ms; /* of the next attempt */
         uint64_t started_ms;

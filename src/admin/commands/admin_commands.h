@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "admin/client/kubeconfig_load.h"
+#include "admin/client/client.h"
 #include "system/options.h"
 
 struct nb_admin_command {

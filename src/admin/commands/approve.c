@@ -175,14 +175,13 @@ static int claim_token(struct approve *approve, const struct nb_review *review,
                        struct nb_failure *f) {
         const struct nb_node_request *request = &review->request;
         struct nb_claim other = { 0 };
-        char key[NB_CLAIM_KEY_SIZE];
         int r;
 
         if (request->kind != NB_NODE_REQUEST_CLIENT || !review->look.facts.token ||
             strcmp(review->look.token.node, request->node) != 0)
                 return 0;
-        nb_claim_format_key(request, key);
-        r = nb_claim_make(&approve->admin, &review->look.token, request->name, key, &other, f);
+        r = nb_claim_make(&approve->admin, &review->look.token, request->name, request->facts.key,
+                          &other, f);
         if (r < 0)
                 return r;
         if (r == NB_CLAIM_OWN || approve->is_forced)

@@ -29,13 +29,11 @@ set_verdict(struct nb_review *review, bool is_suspicious, const char *format, ..
 
 static int read_claim(struct nb_admin *admin, struct nb_review *review, struct nb_failure *f) {
         const struct nb_bootstrap_token *token = review->look.facts.token;
-        char key[NB_CLAIM_KEY_SIZE];
         int r;
 
         if (!token || !token->node[0])
                 return 0;
-        nb_claim_format_key(&review->request, key);
-        r = nb_claim_look(admin, token, key, &review->other, f);
+        r = nb_claim_look(admin, token, review->request.facts.key, &review->other, f);
         if (r < 0)
                 return r;
         review->look.facts.claim = (enum nb_claim_state)r;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admin/client/calls.h"
 #include "admin/client/claim.h"
 #include "admin/client/facts.h"
 #include "admin/controller/decision.h"
@@ -59,15 +60,13 @@ static int act(struct nb_request_record *record, const struct nb_client_case *fa
 static int claim_token(struct nb_request_record *record, const struct nb_bootstrap_token *token,
                        struct nb_claim *ret_other, struct nb_failure *f) {
         struct nb_controller *controller = record->controller;
-        char key[NB_CLAIM_KEY_SIZE];
         int r;
 
         if (strcmp(record->claimed_uid, token->uid) == 0)
                 return NB_CLAIM_OWN;
-        nb_hex_encode(record->key, sizeof(record->key), key);
         if (controller->settings.is_dry_run)
-                return nb_claim_look(&controller->admin, token, key, ret_other, f);
-        r = nb_claim_make(&controller->admin, token, record->name, key, ret_other, f);
+                return nb_claim_look(&controller->admin, token, record->key, ret_other, f);
+        r = nb_claim_make(&controller->admin, token, record->name, record->key, ret_other, f);
         if (r == NB_CLAIM_OWN)
                 memcpy(record->claimed_uid, token->uid, sizeof(record->claimed_uid));
         return r;
@@ -284,23 +283,27 @@ static bool is_wanted(const struct nb_controller *controller,
 
 /* A token that was claimed, but whose request is not in the list: it was removed while no
  * controller ran, or the claim is newer than the list. */
-static int adopt_claim(void *userdata, const struct nb_claim *claim) {
+static int adopt_claim(void *userdata, struct nb_json *item) {
         struct nb_controller *controller = userdata;
-        const struct nb_token_record *token = nb_controller_find_token(controller, claim->token_id);
+        const struct nb_token_record *token;
         struct nb_request_record *record;
+        struct nb_claim claim;
 
-        /* Kubernetes removes the claim of an earlier token with this ID. */
-        if (!token || !token->node[0] || strcmp(claim->token_uid, token->uid) != 0 ||
-            nb_records_find(&controller->requests[NB_NODE_REQUEST_CLIENT], claim->csr_name))
+        if (!nb_claim_read(item, &claim))
                 return 0;
-        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, claim->csr_name,
+        token = nb_controller_find_token(controller, claim.token_id);
+        /* Kubernetes removes the claim of an earlier token with this ID. */
+        if (!token || !token->node[0] || strcmp(claim.token_uid, token->uid) != 0 ||
+            nb_records_find(&controller->requests[NB_NODE_REQUEST_CLIENT], claim.csr_name))
+                return 0;
+        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, claim.csr_name,
                                            token->node);
         if (!record)
-                return -ENOMEM;
-        (void)nb_hex_decode(claim->key, strlen(claim->key), record->key, sizeof(record->key));
-        memcpy(record->token_id, claim->token_id, sizeof(record->token_id));
+                return nb_failure_set_memory(item->f);
+        (void)nb_hex_decode(claim.key, strlen(claim.key), record->key, sizeof(record->key));
+        memcpy(record->token_id, claim.token_id, sizeof(record->token_id));
         record->state = NB_CSR_STATE_APPROVED;
-        memcpy(record->claimed_uid, claim->token_uid, sizeof(record->claimed_uid));
+        memcpy(record->claimed_uid, claim.token_uid, sizeof(record->claimed_uid));
         nb_controller_queue(controller, &record->work, nb_now_ms());
         return 0;
 }
@@ -308,7 +311,8 @@ static int adopt_claim(void *userdata, const struct nb_claim *claim) {
 int nb_claims_adopt(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
         struct nb_controller *controller = userdata;
 
-        return nb_claim_list(&controller->admin, adopt_claim, controller, f);
+        return nb_admin_list(&controller->admin, "listing the claims of tokens", NB_CLAIMS_PATH,
+                             adopt_claim, controller, NULL, f);
 }
 
 const struct nb_part nb_part_approve_client = {

@@ -33,6 +33,10 @@ static const struct {
           CONTEXT("two", "c", "g")
                   USER("g", "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', "
                             "interactiveMode: Never}") },
+        { "eight", "current-context: x\n" CONTEXT("x", "c", "h")
+                           USER("h", "client-certificate: leaf, client-key: key") },
+        { "leaf", "LEAF" },
+        { "key", "KEY" },
         { "exec",
           "current-context: x\n" CONTEXT("x", "c", "e")
                   USER("e", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, "
@@ -58,13 +62,13 @@ static struct {
         const char *files;
         const char *context; /* --context */
         const char *host, *token;
-        bool is_renewable, has_expiry;
+        bool has_expiry;
 } merges[] = {
         { "the first file wins", ". one two three", NULL, "two", "two" },
         { "the order counts", "one three two", NULL, "three", "three" },
-        { "entries are found in any file", "four two", NULL, "two", "from-file", true, true },
-        { "--context wins", "one two four", "two", "two", "from-file", true, true },
-        { "the first current context wins", "exec one two", NULL, "two", "from-exec", true },
+        { "entries are found in any file", "four two", NULL, "two", "from-file", true },
+        { "--context wins", "one two four", "two", "two", "from-file", true },
+        { "the first current context wins", "exec one two", NULL, "two", "from-exec" },
 };
 
 static void merges_files(void **state) {
@@ -78,7 +82,6 @@ static void merges_files(void **state) {
                 0);
         assert_string_equal(admin.cluster.server.host, row->host);
         assert_string_equal(admin.identity.secret.data, row->token);
-        assert_int_equal(admin.is_renewable, row->is_renewable);
         assert_int_equal(admin.expires_ms != NB_TIME_INFINITE, row->has_expiry);
         assert_ptr_equal(admin.api.identity, &admin.identity);
         nb_admin_done(&admin);
@@ -131,6 +134,28 @@ static void renews_a_token(void **state) {
 
 static void count_replacement(void *userdata) {
         (*(int *)userdata)++;
+}
+
+/* A certificate in a file is read again every minute, but watches must go on. */
+static void keeps_the_connections_of_the_same_certificate(void **state) {
+        struct nb_failure f = {};
+        struct nb_http *http;
+        struct nb_admin admin;
+
+        set_kubeconfig("eight five");
+        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        assert_int_equal(admin.identity.kind, NB_IDENTITY_CERTIFICATE);
+        http = admin.api.http;
+        admin.expires_ms = 0;
+        assert_int_equal(nb_admin_renew_if_expired(&admin, &f), 0);
+        assert_true(admin.expires_ms > nb_now_ms() && admin.expires_ms != NB_TIME_INFINITE);
+        assert_ptr_equal(admin.api.http, http);
+        write_file("leaf", "OTHER");
+        admin.expires_ms = 0;
+        assert_int_equal(nb_admin_renew_if_expired(&admin, &f), 0);
+        assert_ptr_not_equal(admin.api.http, http);
+        nb_admin_done(&admin);
+        write_file("leaf", "LEAF");
 }
 
 /* A program that runs on must stop its transfers before their connections are freed. */
@@ -239,6 +264,7 @@ static int tear_down(void **state) {
 int main(void) {
         CASES(merges, merges_files);
         CASE(renews_a_token);
+        CASE(keeps_the_connections_of_the_same_certificate);
         CASE(replaces_the_connections_for_another_ca);
         CASES(unusable, ends_with_an_unusable_credential);
         CASE(memory_runs_out);

@@ -473,6 +473,16 @@ static void writing_reports_the_first_failure(void **state) {
         assert_int_equal(nb_json_finish(&writer), -EINVAL);
 }
 
+static void fills_a_form(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(100);
+        const char *volatile missing = NULL;
+
+        nb_json_format(&buffer, "{'a':[%s,%s],'b':{'c':%s}}", "it's", "\"", missing);
+        assert_string_equal(buffer.data, "{\"a\":[\"it's\",\"\\\"\"],\"b\":{\"c\":null}}");
+        nb_json_format(&buffer, "%s", "\xff");
+        assert_int_equal(buffer.error, -EINVAL);
+}
+
 int main(void) {
         CASES(documents, parses);
         CASE(depth_has_a_limit);
@@ -484,6 +494,7 @@ int main(void) {
         CASE(visits_keys);
         CASE(text_is_as_in_the_document);
         CASES(quotes, quotes_text);
+        CASE(fills_a_form);
         CASE(quoting_keeps_the_ceiling);
         CASE(writes_a_compact_document);
         CASE(writes_an_indented_document);
