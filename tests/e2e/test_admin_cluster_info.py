@@ -131,7 +131,7 @@ def test_a_binding_to_another_role(cluster, admin):
     cluster.await_anonymous(403)
     verify(admin, 1, "publish` repairs the Role")
     done = admin.command("cluster-info", "publish", f"--server=https://{cluster.front.endpoint}")
-    assert done.returncode == 73 and "a roleRef cannot be changed" in done.stderr and "kubectl delete RoleBinding --namespace=kube-public" in done.stderr
+    assert done.returncode == 73 and "a roleRef cannot be changed" in done.stderr and f"kubectl delete RoleBinding {wrong['metadata']['name']} --namespace=kube-public`" in done.stderr
     cluster.request("DELETE", CLUSTER_INFO_BINDING)
     publish(cluster, admin)
     cluster.await_anonymous(200)

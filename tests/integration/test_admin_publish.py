@@ -82,13 +82,13 @@ def test_forbidden(api, verb, resource):
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-@pytest.mark.parametrize("verb, reason, word", [("create", "AlreadyExists", "created"), ("patch", "Conflict", "changed")])
-def test_conflict(api, verb, reason, word, resource):
+@pytest.mark.parametrize("verb, reason, text", [("create", "AlreadyExists", "it already exists"), ("patch", "Conflict", "somebody else has changed it")])
+def test_conflict(api, verb, reason, text, resource):
     if verb == "patch":
         damage(api)
     api.on(f"{verb} {resource}", lambda _: status(409, reason, "somebody else was faster"), times=1)
     done = publish(api)
-    assert done.returncode == 75 and f"it was {word} meanwhile" in done.stderr
+    assert done.returncode == 75 and text in done.stderr
     verify_report(done, verb, resource, before(resource))
     complete(api)
 

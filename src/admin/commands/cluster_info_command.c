@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/client/calls.h"
 #include "admin/commands/admin_commands.h"
 #include "admin/commands/cluster_info_command.h"
 #include "base/macro.h"
@@ -13,44 +13,47 @@
 #include "kube/pin.h"
 #include "system/clock.h"
 
-static int read_server(const char *text, struct nb_url *ret_url, struct nb_failure *f) {
-        int r = !strncmp(text, "https://", 8) ? nb_url_parse(text, strlen(text), ret_url)
-                                              : nb_endpoint_parse(text, strlen(text), ret_url);
+bool nb_host_is_loopback(const char *host) {
+        struct in_addr address;
 
-        if (r < 0)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "--server: expected https://HOST[:PORT] or HOST[:PORT], "
-                                      "found '%.100s'",
-                                      text);
-        return 0;
+        return !strcmp(host, "localhost") || !strcmp(host, "::1") ||
+               (!strncmp(host, "127.", 4) && inet_pton(AF_INET, host, &address) == 1);
 }
 
-static int publish(struct nb_options *options, struct nb_failure *f) {
-        struct nb_admin_place place = { 0 };
-        struct nb_publication publication = { 0 };
-        const char *server_text = NULL;
-        const struct nb_option rows[] = {
-                NB_ADMIN_PLACE_OPTIONS(place),
-                { "server", "URL", "name this server in cluster-info instead of the kubeconfig's",
-                  .ret_value = &server_text },
-                { "dry-run", NULL, "only show the changes", .ret_switch = &publication.is_dry_run },
-                { "force", NULL, "replace a cluster-info that names another CA or server",
-                  .ret_switch = &publication.is_forced },
-                { "auto-approve", NULL,
-                  "let kube-controller-manager approve every request with a token of kubeadm's "
-                  "group",
-                  .ret_switch = &publication.is_auto_approved },
-                { NULL },
+int nb_publication_parse(const char *kubeconfig, struct nb_cluster *ret_cluster,
+                         struct nb_failure *f) {
+        const struct nb_kubeconfig_input input = {
+                .origin = "kubeconfig in cluster-info",
+                .text = kubeconfig,
+                .len = strlen(kubeconfig),
         };
-        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
-        int r = nb_options_read(options, rows, f);
 
-        if (r >= 0 && server_text)
-                r = read_server(server_text, &publication.server, f);
-        if (r >= 0)
-                r = nb_admin_connect(&place, &admin, f);
-        return r < 0 ? r : nb_publication_apply(&admin, &publication, f);
+        return nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, ret_cluster, NULL, f);
 }
+
+static bool has_all(const struct nb_certificates *certificates, const struct nb_certificates *of) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < nb_certificates_count(of); i++)
+                for (size_t j = 0; j < nb_certificates_count(certificates); j++)
+                        if (nb_digest_is_equal(nb_certificate_pin(certificates, j),
+                                               nb_certificate_pin(of, i))) {
+                                n++;
+                                break;
+                        }
+        return n == nb_certificates_count(of);
+}
+
+int nb_publication_compare_ca(const struct nb_cluster *a, const struct nb_cluster *b) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *ca_a = NULL, *ca_b = NULL;
+        int r = nb_certificates_parse(a->ca, a->ca_len, false, &ca_a);
+
+        if (r >= 0)
+                r = nb_certificates_parse(b->ca, b->ca_len, false, &ca_b);
+        return r < 0 ? r : has_all(ca_a, ca_b) && has_all(ca_b, ca_a);
+}
+
+/* --- show --- */
 
 static void print_ca(const struct nb_certificates *certificates, size_t i) {
         char subject[NB_SUBJECT_SIZE], pin[NB_PIN_TEXT_SIZE];
@@ -98,55 +101,15 @@ static int print_cluster_info(struct nb_json *json, struct nb_failure *f) {
         return 0;
 }
 
-static int show(struct nb_options *options, struct nb_failure *f) {
+int nb_publication_show(struct nb_admin *admin, struct nb_failure *f) {
         static const char what[] = "reading the ConfigMap kube-public/cluster-info";
-        struct nb_admin_place place = { 0 };
-        const struct nb_option rows[] = { NB_ADMIN_PLACE_OPTIONS(place), { NULL } };
-        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_options_read(options, rows, f);
+        int r = nb_admin_get(admin, what, NB_CLUSTER_INFO_PATH, &json, f);
 
-        if (r >= 0)
-                r = nb_admin_connect(&place, &admin, f);
-        if (r >= 0)
-                r = nb_admin_get(&admin, what, NB_CLUSTER_INFO_PATH, &json, f);
         if (r == 0)
                 return nb_failure_set(f, NB_ADMIN_MISSING, 0,
                                       "%s: it does not exist; `node-bootstrap-admin cluster-info "
                                       "publish` creates it",
                                       what);
         return r < 0 ? r : print_cluster_info(&json, f);
-}
-
-static int verify(struct nb_options *options, struct nb_failure *f) {
-        struct nb_admin_place place = { 0 };
-        const struct nb_option rows[] = { NB_ADMIN_PLACE_OPTIONS(place), { NULL } };
-        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
-        int r = nb_options_read(options, rows, f);
-
-        if (r >= 0)
-                r = nb_admin_connect(&place, &admin, f);
-        return r < 0 ? r : nb_publication_verify(&admin, f);
-}
-
-static const struct nb_admin_command commands[] = {
-        { "publish",
-          "node-bootstrap-admin cluster-info publish [OPTION...]\n\n"
-          "Creates or repairs what joining nodes need: cluster-info and the permissions of\n"
-          "bootstrap tokens.\n",
-          publish },
-        { "show",
-          "node-bootstrap-admin cluster-info show [OPTION...]\n\n"
-          "Prints the server, the CAs and the signatures of cluster-info.\n",
-          show },
-        { "verify",
-          "node-bootstrap-admin cluster-info verify [OPTION...]\n\n"
-          "Reports what keeps machines from joining, and changes nothing. Exit status 1: something "
-          "does.\n",
-          verify },
-        { NULL },
-};
-
-int nb_admin_command_cluster_info(struct nb_options *options, struct nb_failure *f) {
-        return nb_admin_run_command(options, commands, "publish, show or verify", f);
 }

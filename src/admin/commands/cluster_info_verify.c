@@ -6,9 +6,8 @@
 #include <time.h>
 
 #include "admin/client/automatic_approval.h"
-#include "admin/client/calls.h"
+#include "admin/commands/admin_commands.h"
 #include "admin/commands/cluster_info_command.h"
-#include "admin/commands/token_command.h"
 #include "admin/controller/signatures.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
