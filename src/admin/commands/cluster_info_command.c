@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,13 +45,28 @@ static bool has_all(const struct nb_certificates *certificates, const struct nb_
         return n == nb_certificates_count(of);
 }
 
-int nb_publication_compare_ca(const struct nb_cluster *a, const struct nb_cluster *b) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *ca_a = NULL, *ca_b = NULL;
-        int r = nb_certificates_parse(a->ca, a->ca_len, false, &ca_a);
+/* Those of cluster-info. */
+static int parse_ca(const struct nb_cluster *cluster, struct nb_certificates **ret,
+                    struct nb_failure *f) {
+        int r = nb_certificates_parse(cluster->ca, cluster->ca_len, false, ret);
 
-        if (r >= 0)
-                r = nb_certificates_parse(b->ca, b->ca_len, false, &ca_b);
-        return r < 0 ? r : has_all(ca_a, ca_b) && has_all(ca_b, ca_a);
+        return r < 0 ? nb_failure_set(f, NB_CLUSTER_INFO_UNACCEPTABLE, r,
+                                      "cluster-info: expected CA certificates, found %s",
+                                      nb_certificates_reason(r))
+                     : 0;
+}
+
+int nb_publication_compare_ca(const struct nb_cluster *published, const struct nb_cluster *own,
+                              struct nb_failure *f) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *a = NULL, *b = NULL;
+        int r = parse_ca(published, &a, f);
+
+        if (r < 0)
+                return r;
+        r = nb_certificates_parse(own->ca, own->ca_len, false, &b);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        return r >= 0 && has_all(a, b) && has_all(b, a);
 }
 
 /* --- show --- */
@@ -80,11 +96,9 @@ static int print_cluster_info(struct nb_json *json, struct nb_failure *f) {
         r = nb_publication_parse(kubeconfig, &cluster, f);
         if (r < 0)
                 return r;
-        r = nb_certificates_parse(cluster.ca, cluster.ca_len, false, &certificates);
+        r = parse_ca(&cluster, &certificates, f);
         if (r < 0)
-                return nb_failure_set(f, NB_CLUSTER_INFO_UNACCEPTABLE, r,
-                                      "cluster-info: expected CA certificates, found %s",
-                                      nb_certificates_reason(r));
+                return r;
         nb_url_format(&cluster.server, server);
         printf("Server: %s\n", server);
         for (size_t i = 0; i < nb_certificates_count(certificates); i++)

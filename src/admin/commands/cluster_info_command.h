@@ -23,8 +23,10 @@ int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_fai
 int nb_publication_parse(const char *kubeconfig, struct nb_cluster *ret_cluster,
                          struct nb_failure *f);
 
-/* Whether both have the same CAs, in any order: 1 or 0; negative as nb_certificates_parse(). */
-int nb_publication_compare_ca(const struct nb_cluster *a, const struct nb_cluster *b);
+/* Whether both have the same CAs, in any order: 1 or 0. NB_CLUSTER_INFO_UNACCEPTABLE if those of
+ * `published` are no certificates. */
+int nb_publication_compare_ca(const struct nb_cluster *published, const struct nb_cluster *own,
+                              struct nb_failure *f);
 
 /* Whether no other machine can reach this host: localhost, 127.0.0.0/8, ::1. */
 bool nb_host_is_loopback(const char *host);

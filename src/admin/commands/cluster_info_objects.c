@@ -107,8 +107,8 @@ static int verify_cluster(struct plan *plan, const struct publication *publicati
                 return plan->found.r;
         r = nb_publication_parse(text, &found, &unusable);
         if (r >= 0)
-                r = nb_publication_compare_ca(&found, wanted);
-        if (r == -ENOMEM)
+                r = nb_publication_compare_ca(&found, wanted, &unusable);
+        if (unusable.code == NB_INTERNAL)
                 return nb_failure_set_memory(f);
         if (r < 0 || (r > 0 && nb_url_is_equal(&found.server, &wanted->server)))
                 return r > 0;
