@@ -202,7 +202,7 @@ static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, stru
                 return r < 0 ? r : 0;
         r = nb_cluster_info_parse(nb_answer_text(&answer), answer.body.len, "", &info, f);
         if (r >= 0)
-                r = nb_cluster_info_parse_cluster(&info, &cluster, f);
+                r = nb_cluster_info_parse_cluster(info.kubeconfig, &cluster, f);
         if (r < 0)
                 return r;
         r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, cluster.server.host, "the API server");

@@ -49,7 +49,3 @@ int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const str
 
 /* Deletes the Secret of the token whose ID `id` begins with. 1: deleted; 0: there is none. */
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f);
-
-/* "ID.SECRET". Wipe it after use. */
-#define NB_TOKEN_TEXT_SIZE (NB_TOKEN_LEN + 1)
-void nb_token_format(const struct nb_bootstrap_token *token, char ret[static NB_TOKEN_TEXT_SIZE]);

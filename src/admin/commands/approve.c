@@ -238,8 +238,7 @@ static int claim_token(struct approve *approve, const struct review *review, str
         char key[NB_CLAIM_KEY_SIZE];
         int r;
 
-        if (request->kind != NB_NODE_REQUEST_CLIENT || !review->look.facts.token ||
-            strcmp(review->look.token.node, request->node) != 0)
+        if (!review->look.facts.token || strcmp(review->look.token.node, request->node) != 0)
                 return 0;
         nb_claim_format_key(request, key);
         r = nb_claim_make(&approve->admin, &review->look.token, request->name, key, &other, f);

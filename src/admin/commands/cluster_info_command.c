@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "crypto/certificate.h"
+#include "kube/cluster_info.h"
 #include "kube/jws.h"
 #include "kube/pin.h"
 #include "system/clock.h"
@@ -19,17 +20,6 @@ bool nb_host_is_loopback(const char *host) {
 
         return !strcmp(host, "localhost") || !strcmp(host, "::1") ||
                (!strncmp(host, "127.", 4) && inet_pton(AF_INET, host, &address) == 1);
-}
-
-int nb_publication_parse(const char *kubeconfig, struct nb_cluster *ret_cluster,
-                         struct nb_failure *f) {
-        const struct nb_kubeconfig_input input = {
-                .origin = "kubeconfig in cluster-info",
-                .text = kubeconfig,
-                .len = strlen(kubeconfig),
-        };
-
-        return nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, ret_cluster, NULL, f);
 }
 
 static bool has_all(const struct nb_certificates *certificates, const struct nb_certificates *of) {
@@ -93,7 +83,7 @@ static int print_cluster_info(struct nb_json *json, struct nb_failure *f) {
                 nb_json_refuse(json, "data.kubeconfig", "a string", NULL);
         if (json->r < 0)
                 return json->r;
-        r = nb_publication_parse(kubeconfig, &cluster, f);
+        r = nb_cluster_info_parse_cluster(kubeconfig, &cluster, f);
         if (r < 0)
                 return r;
         r = parse_ca(&cluster, &certificates, f);

@@ -19,10 +19,6 @@
  * `publish` does, and prints nothing. */
 int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_failure *f);
 
-/* Reads data.kubeconfig of cluster-info. NB_CLUSTER_INFO_UNACCEPTABLE, also if it has no CA. */
-int nb_publication_parse(const char *kubeconfig, struct nb_cluster *ret_cluster,
-                         struct nb_failure *f);
-
 /* Whether both have the same CAs, in any order: 1 or 0. NB_CLUSTER_INFO_UNACCEPTABLE if those of
  * `published` are no certificates. */
 int nb_publication_compare_ca(const struct nb_cluster *published, const struct nb_cluster *own,

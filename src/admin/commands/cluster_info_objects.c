@@ -10,6 +10,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
+#include "kube/cluster_info.h"
 
 #define RBAC "rbac.authorization.k8s.io"
 #define RBAC_PATH "/apis/" RBAC "/v1/"
@@ -105,7 +106,7 @@ static int verify_cluster(struct plan *plan, const struct publication *publicati
 
         if (plan->found.r < 0 || !text)
                 return plan->found.r;
-        r = nb_publication_parse(text, &found, &unusable);
+        r = nb_cluster_info_parse_cluster(text, &found, &unusable);
         if (r >= 0)
                 r = nb_publication_compare_ca(&found, wanted, &unusable);
         if (unusable.code == NB_INTERNAL)

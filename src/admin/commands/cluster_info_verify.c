@@ -54,7 +54,7 @@ struct verification {
 
         /* Of the tokens. */
         bool are_tokens_known;
-        unsigned n_tokens, n_expired, n_unsigned, n_wrongly_signed;
+        unsigned n_tokens, n_expired, n_unsigned;
         unsigned n_restricted;                 /* only node-bootstrap approves their requests */
         char unsigned_id[NB_TOKEN_ID_LEN + 1]; /* one of them */
         char groups[1024];                     /* as nb_text_list_add() */
@@ -107,7 +107,7 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
                        "there is no ConfigMap kube-public/cluster-info with a kubeconfig");
                 return 0;
         }
-        r = nb_publication_parse(kubeconfig, &verification->cluster, f);
+        r = nb_cluster_info_parse_cluster(kubeconfig, &verification->cluster, f);
         if (r >= 0)
                 r = own->ca ? nb_publication_compare_ca(&verification->cluster, own, f) : 1;
         if (r < 0 && f->code != NB_CLUSTER_INFO_UNACCEPTABLE)
@@ -122,7 +122,8 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
                 report(verification, LEVEL_PROBLEM, PUBLISH " shows the difference",
                        "cluster-info has other CA certificates than the kubeconfig");
         else
-                printf(OK "cluster-info exists, with the CA certificates of the kubeconfig\n");
+                printf(OK "cluster-info exists%s\n",
+                       own->ca ? ", with the CA certificates of the kubeconfig" : "");
         return 0;
 }
 
@@ -130,7 +131,7 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
  * CAs. */
 static int check_anonymous(struct verification *verification, _unused_ struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         struct nb_failure failure = { 0 };
         char server[NB_URL_MAX];
         int r;
@@ -146,7 +147,6 @@ static int check_anonymous(struct verification *verification, _unused_ struct nb
         r = nb_api_init(&api, &verification->cluster, NULL, nb_now_ms() + TIMEOUT_MS, &failure);
         if (r >= 0)
                 r = nb_cluster_info_fetch_verified(&api, &info, &failure);
-        nb_cluster_info_done(&info);
         if (r == -ECANCELED && failure.code == NB_NONE)
                 return r;
         if (r >= 0)
@@ -194,8 +194,7 @@ static int check_signature(struct verification *verification, struct nb_bootstra
                 return expected.error;
         if (found && !strcmp(found, expected.data))
                 return 0;
-        verification->n_wrongly_signed += found != NULL;
-        verification->n_unsigned += !found;
+        verification->n_unsigned++;
         memcpy(verification->unsigned_id, token->id, sizeof(token->id));
         return 0;
 }
@@ -239,12 +238,11 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
                 report(verification, LEVEL_WARNING, RUN_CONTROLLERS,
                        "expired tokens that were not removed: %u; no tokencleaner is running",
                        verification->n_expired);
-        if (verification->n_unsigned + verification->n_wrongly_signed > 0)
+        if (verification->n_unsigned > 0)
                 report(verification, LEVEL_PROBLEM, RUN_CONTROLLERS,
-                       "cluster-info is not signed with %u of %u tokens, and wrongly signed with "
-                       "%u, such as %s: no bootstrapsigner is running",
-                       verification->n_unsigned, verification->n_tokens,
-                       verification->n_wrongly_signed, verification->unsigned_id);
+                       "cluster-info is not signed, or wrongly, with %u of %u tokens, such as %s: "
+                       "no bootstrapsigner is running",
+                       verification->n_unsigned, verification->n_tokens, verification->unsigned_id);
         else if (verification->kubeconfig)
                 printf(OK "cluster-info is signed with all tokens (%u)\n", verification->n_tokens);
         return 0;
@@ -256,7 +254,7 @@ static int check_authentication(struct verification *verification, struct nb_fai
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         const struct nb_bootstrap_token *token = &verification->token;
-        char text[NB_TOKEN_TEXT_SIZE];
+        char text[NB_TOKEN_LEN + 1];
         int r;
 
         if (!token->id[0]) {
@@ -266,7 +264,7 @@ static int check_authentication(struct verification *verification, struct nb_fai
                                "that may authenticate");
                 return 0;
         }
-        nb_token_format(token, text);
+        snprintf(text, sizeof(text), "%s.%s", token->id, token->secret);
         r = nb_identity_set_token(&identity, text, NB_TOKEN_LEN, "Secret of the token");
         explicit_bzero(text, sizeof(text));
         if (r < 0)

@@ -12,10 +12,6 @@
 
 #define FORM "%-23s   %-22s %-24s %-30s %-50s %s\n"
 
-void nb_token_format(const struct nb_bootstrap_token *token, char ret[static NB_TOKEN_TEXT_SIZE]) {
-        snprintf(ret, NB_TOKEN_TEXT_SIZE, "%s.%s", token->id, token->secret);
-}
-
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f) {
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
 
@@ -32,7 +28,7 @@ static const char *or_none(const char *text) {
 static void print_token(const struct nb_bootstrap_token *token) {
         static const char *const usages[] = { "<none>", "signing", "authentication",
                                               "authentication,signing" };
-        char masked[NB_TOKEN_TEXT_SIZE], expires[NB_RFC3339_SIZE] = "<never>";
+        char masked[NB_TOKEN_LEN + 1], expires[NB_RFC3339_SIZE] = "<never>";
 
         if (token->is_expiration_malformed)
                 snprintf(expires, sizeof(expires), "<invalid>");
@@ -76,14 +72,10 @@ int nb_token_list(struct nb_admin *admin, struct nb_failure *f) {
 /* --- Revoking --- */
 
 struct revocation {
-        struct nb_admin admin;
+        struct nb_admin *admin;
         const char *node;
         unsigned n;
 };
-
-static void revocation_done(struct revocation *revocation) {
-        nb_admin_done(&revocation->admin);
-}
 
 /* Never quotes the word: it may be a token with a mistake. */
 static int verify_id(const char *word, struct nb_failure *f) {
@@ -100,7 +92,7 @@ static int verify_id(const char *word, struct nb_failure *f) {
 
 /* `id` may be a whole token. 1; 0: there is no such token. */
 static int revoke_token(struct revocation *revocation, const char *id, struct nb_failure *f) {
-        int r = nb_token_delete(&revocation->admin, id, f);
+        int r = nb_token_delete(revocation->admin, id, f);
 
         if (r > 0)
                 printf("bootstrap token \"%.*s\" deleted\n", NB_TOKEN_ID_LEN, id);
@@ -123,7 +115,7 @@ static int revoke_secret(void *userdata, struct nb_json *item) {
 }
 
 static int revoke_of_node(struct revocation *revocation, struct nb_failure *f) {
-        int r = nb_admin_list(&revocation->admin, "listing the tokens",
+        int r = nb_admin_list(revocation->admin, "listing the tokens",
                               NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
                               revocation, NULL, f);
 
@@ -151,10 +143,11 @@ static int revoke_ids(struct revocation *revocation, char *const *words, int n,
 
 /* All words are checked before the first token is deleted. */
 int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(revocation_done) struct revocation revocation = { 0 };
+        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
+        struct revocation revocation = { .admin = &admin };
         const struct nb_option rows[] = {
                 { "node", "NAME", "all bound tokens for this node", .ret_value = &revocation.node },
-                NB_ADMIN_PLACE_OPTIONS(revocation.admin.place),
+                NB_ADMIN_PLACE_OPTIONS(admin.place),
                 { NULL },
         };
         int n = nb_admin_read_line(options, rows, options->argc, f), r = 0;
@@ -169,7 +162,7 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (revocation.node)
                 r = nb_admin_verify_node(revocation.node, f);
         if (r >= 0)
-                r = nb_admin_connect(&revocation.admin.place, &revocation.admin, f);
+                r = nb_admin_connect(&admin.place, &admin, f);
         if (r < 0)
                 return r;
         return revocation.node ? revoke_of_node(&revocation, f)

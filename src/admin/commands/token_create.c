@@ -106,8 +106,7 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
 static int read_pins(const struct nb_cluster *cluster, struct nb_handout *handout,
                      struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
-        int r = cluster->ca ? nb_certificates_parse(cluster->ca, cluster->ca_len, false, &ca)
-                            : -EINVAL;
+        int r = nb_certificates_parse(cluster->ca, cluster->ca_len, false, &ca);
 
         for (size_t i = 0; r >= 0 && i < nb_certificates_count(ca); i++)
                 if (handout->n_pins < NB_HANDOUT_PINS_MAX && nb_certificate_is_ca(ca, i))
@@ -115,44 +114,33 @@ static int read_pins(const struct nb_cluster *cluster, struct nb_handout *handou
         if (handout->n_pins > 0)
                 return 0;
         return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r < 0 ? r : EINVAL,
-                              "there is no CA certificate of the cluster in cluster-info or the "
-                              "kubeconfig, so machines could not verify the API server");
+                              "there is no CA certificate in cluster-info, so machines could not "
+                              "verify the API server");
 }
 
-static int read_cluster(const struct nb_cluster *cluster, struct nb_handout *handout,
-                        struct nb_failure *f) {
-        if (nb_host_is_loopback(cluster->server.host))
-                nb_log(LOG_WARNING, NB_NONE,
-                       "the server '%s' is an address of this machine only; use a kubeconfig that "
-                       "names the address of the API server for other machines",
-                       cluster->server.host);
-        if (cluster->server.path[0])
+static int prepare_handout(struct creation *creation, struct nb_failure *f) {
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
+        int r = nb_cluster_info_fetch_verified(&creation->admin.api, &info, f);
+
+        if (r < 0 && nb_cluster_info_is_hidden(f)) {
+                nb_failure_clear(f);
+                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
+                                      "cluster-info is not published, so no machine can join; run "
+                                      "`node-bootstrap-admin cluster-info publish`");
+        }
+        if (r >= 0)
+                r = nb_cluster_info_parse_cluster(info.kubeconfig, &cluster, f);
+        if (r < 0)
+                return r;
+        if (cluster.server.path[0])
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
                                       "the server of the cluster has the path '%.64s', which a "
                                       "token alone cannot name; create the token without --print, "
                                       "and give the machine a discovery file",
-                                      cluster->server.path);
-        nb_endpoint_format(&cluster->server, handout->endpoint);
-        return read_pins(cluster, handout, f);
-}
-
-/* cluster-info has the address that machines can reach; the kubeconfig may have another one. */
-static int prepare_handout(struct creation *creation, struct nb_failure *f) {
-        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
-        _cleanup_(nb_cluster_done) struct nb_cluster published = { 0 };
-        int r = nb_cluster_info_fetch_verified(&creation->admin.api, &info, f);
-
-        if (r >= 0)
-                r = nb_cluster_info_parse_cluster(&info, &published, f);
-        if (r >= 0)
-                return read_cluster(&published, &creation->handout, f);
-        if (!nb_cluster_info_is_hidden(f))
-                return r;
-        nb_failure_clear(f);
-        nb_log(LOG_WARNING, NB_NONE,
-               "cluster-info is not published, so machines cannot join yet; run "
-               "`node-bootstrap-admin cluster-info publish`");
-        return read_cluster(&creation->admin.cluster, &creation->handout, f);
+                                      cluster.server.path);
+        nb_endpoint_format(&cluster.server, creation->handout.endpoint);
+        return read_pins(&cluster, &creation->handout, f);
 }
 
 /* An existing token is never overwritten. */
@@ -194,10 +182,10 @@ static int give_up(struct creation *creation, int errnum, struct nb_failure *f) 
 }
 
 static int print_token(struct creation *creation, struct nb_failure *f) {
-        char text[NB_TOKEN_TEXT_SIZE];
+        char text[NB_TOKEN_LEN + 1];
         int r;
 
-        nb_token_format(&creation->token, text);
+        snprintf(text, sizeof(text), "%s.%s", creation->token.id, creation->token.secret);
         creation->handout.token = text;
         creation->handout.node = creation->token.node;
         r = nb_handout_print(creation->form, &creation->handout, stdout);
