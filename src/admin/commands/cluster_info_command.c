@@ -22,6 +22,22 @@ bool nb_host_is_loopback(const char *host) {
                (!strncmp(host, "127.", 4) && inet_pton(AF_INET, host, &address) == 1);
 }
 
+int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
+                        struct nb_cluster *ret_cluster, struct nb_failure *f) {
+        int r = nb_admin_get(admin, "reading the ConfigMap kube-public/cluster-info",
+                             NB_CLUSTER_INFO_PATH, ret_info, f);
+        const char *kubeconfig = r > 0 ? nb_json_string(ret_info, "data.kubeconfig") : NULL;
+
+        if (r < 0 || ret_info->r < 0)
+                return r < 0 ? r : ret_info->r;
+        if (!kubeconfig)
+                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
+                                      "there is no ConfigMap kube-public/cluster-info with a "
+                                      "kubeconfig, so no machine can join; `node-bootstrap-admin "
+                                      "cluster-info publish` creates it");
+        return nb_cluster_info_parse_cluster(kubeconfig, ret_cluster, f);
+}
+
 static bool has_all(const struct nb_certificates *certificates, const struct nb_certificates *of) {
         size_t n = 0;
 
@@ -72,21 +88,16 @@ static void print_ca(const struct nb_certificates *certificates, size_t i) {
         printf("CA: %s\n    %s\n    valid from %s to %s\n", subject, pin, not_before, not_after);
 }
 
-static int print_cluster_info(struct nb_json *json, struct nb_failure *f) {
+int nb_publication_show(struct nb_admin *admin, struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *certificates = NULL;
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        const char *kubeconfig = nb_json_string(json, "data.kubeconfig"), *separator = "";
+        _cleanup_(nb_json_done) struct nb_json info = { 0 };
+        const char *separator = "";
         char server[NB_URL_MAX], id[64];
-        int r;
+        int r = nb_publication_read(admin, &info, &cluster, f);
 
-        if (!kubeconfig)
-                nb_json_refuse(json, "data.kubeconfig", "a string", NULL);
-        if (json->r < 0)
-                return json->r;
-        r = nb_cluster_info_parse_cluster(kubeconfig, &cluster, f);
-        if (r < 0)
-                return r;
-        r = parse_ca(&cluster, &certificates, f);
+        if (r >= 0)
+                r = parse_ca(&cluster, &certificates, f);
         if (r < 0)
                 return r;
         nb_url_format(&cluster.server, server);
@@ -94,7 +105,7 @@ static int print_cluster_info(struct nb_json *json, struct nb_failure *f) {
         for (size_t i = 0; i < nb_certificates_count(certificates); i++)
                 print_ca(certificates, i);
         printf("Signed with tokens:");
-        for (const char *key = NULL; (key = nb_json_next_key(json, "data", key));) {
+        for (const char *key = NULL; (key = nb_json_next_key(&info, "data", key));) {
                 if (strncmp(key, NB_SIGNATURE_PREFIX, strlen(NB_SIGNATURE_PREFIX)) != 0)
                         continue;
                 NB_TEXT_COPY_LINE(id, key + strlen(NB_SIGNATURE_PREFIX));
@@ -103,17 +114,4 @@ static int print_cluster_info(struct nb_json *json, struct nb_failure *f) {
         }
         puts(separator[0] ? "" : " none");
         return 0;
-}
-
-int nb_publication_show(struct nb_admin *admin, struct nb_failure *f) {
-        static const char what[] = "reading the ConfigMap kube-public/cluster-info";
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_admin_get(admin, what, NB_CLUSTER_INFO_PATH, &json, f);
-
-        if (r == 0)
-                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
-                                      "%s: it does not exist; `node-bootstrap-admin cluster-info "
-                                      "publish` creates it",
-                                      what);
-        return r < 0 ? r : print_cluster_info(&json, f);
 }

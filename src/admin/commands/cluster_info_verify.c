@@ -95,29 +95,19 @@ __attribute__((format(printf, 4, 5))) static void report(struct verification *ve
 
 static int check_cluster_info(struct verification *verification, struct nb_failure *f) {
         const struct nb_cluster *own = &verification->admin->cluster;
-        int r = nb_admin_get(verification->admin, "reading the ConfigMap kube-public/cluster-info",
-                             NB_CLUSTER_INFO_PATH, &verification->info, f);
-        const char *kubeconfig = r > 0 ? nb_json_string(&verification->info, "data.kubeconfig")
-                                       : NULL;
+        int r = nb_publication_read(verification->admin, &verification->info,
+                                    &verification->cluster, f);
 
-        if (r < 0)
-                return r;
-        if (!kubeconfig) {
-                report(verification, LEVEL_PROBLEM, PUBLISH " creates it",
-                       "there is no ConfigMap kube-public/cluster-info with a kubeconfig");
-                return 0;
-        }
-        r = nb_cluster_info_parse_cluster(kubeconfig, &verification->cluster, f);
         if (r >= 0)
                 r = own->ca ? nb_publication_compare_ca(&verification->cluster, own, f) : 1;
-        if (r < 0 && f->code != NB_CLUSTER_INFO_UNACCEPTABLE)
+        if (r < 0 && f->code != NB_ADMIN_MISSING && f->code != NB_CLUSTER_INFO_UNACCEPTABLE)
                 return r;
         if (r < 0) {
                 report(verification, LEVEL_PROBLEM, PUBLISH " repairs it", "%s", f->detail);
                 nb_failure_clear(f);
                 return 0;
         }
-        verification->kubeconfig = kubeconfig;
+        verification->kubeconfig = nb_json_string(&verification->info, "data.kubeconfig");
         if (r == 0)
                 report(verification, LEVEL_PROBLEM, PUBLISH " shows the difference",
                        "cluster-info has other CA certificates than the kubeconfig");

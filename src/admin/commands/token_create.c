@@ -10,8 +10,6 @@
 #include "admin/commands/handout.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "kube/cluster_info.h"
-#include "kube_api/cluster_calls.h"
 #include "settings/types.h"
 #include "system/log.h"
 
@@ -119,18 +117,10 @@ static int read_pins(const struct nb_cluster *cluster, struct nb_handout *handou
 }
 
 static int prepare_handout(struct creation *creation, struct nb_failure *f) {
-        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_json_done) struct nb_json info = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        int r = nb_cluster_info_fetch_verified(&creation->admin.api, &info, f);
+        int r = nb_publication_read(&creation->admin, &info, &cluster, f);
 
-        if (r < 0 && nb_cluster_info_is_hidden(f)) {
-                nb_failure_clear(f);
-                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
-                                      "cluster-info is not published, so no machine can join; run "
-                                      "`node-bootstrap-admin cluster-info publish`");
-        }
-        if (r >= 0)
-                r = nb_cluster_info_parse_cluster(info.kubeconfig, &cluster, f);
         if (r < 0)
                 return r;
         if (cluster.server.path[0])
