@@ -197,7 +197,7 @@ def test_an_api_server_without_anonymous_access(cluster, admin):
     """No Role helps then, so verify prints what to configure."""
     options = cluster.extra["kube-apiserver"]
     restart_apiserver(cluster, [*options, "--anonymous-auth=false"])
-    verify(admin, 1, "machines without a credential cannot read cluster-info", "(401)", "accepts no anonymous requests", STANZA)
+    verify(admin, 1, "machines without a credential cannot read cluster-info", "(401)", "allow anonymous requests", STANZA)
     restart_apiserver(cluster, options)
     cluster.await_anonymous(200)
     await_health(admin)

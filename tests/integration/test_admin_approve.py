@@ -79,7 +79,7 @@ def test_another_request_claims_the_token_meanwhile(api):
                         metadata={"ownerReferences": [{"uid": token["metadata"]["uid"]}]})
     api.on("create leases", claim, times=1)
     done = api.run("approve", "csr-1")
-    assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and f"has used token {TOKEN}" in done.stderr and conditions(api) == []
+    assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and f"The bootstrap token {TOKEN} is for one use" in done.stderr and conditions(api) == []
 
 
 def test_what_is_no_api_server(api):

@@ -87,7 +87,7 @@ def test_show_and_list(api):
     Cluster(api).record("foreign", "Opaque", node="foreign")
     lines = api.run("enroll", "--list").stdout.splitlines()
     assert [line.split()[:2] for line in lines[:1]] == [["node-bootstrap-node-broken", "unusable:"]] and len(lines) == 3
-    assert lines[1].split()[0] == "worker-1" and lines[1].endswith(" 10.0.0.5 ") and "sha256:" in lines[1]
+    assert lines[1].split()[0] == "worker-1" and lines[1].endswith(" 10.0.0.5") and "sha256:" in lines[1]
     shown = api.run("enroll", "--show", "worker-2").stdout
     assert shown.startswith("worker-2 ") and shown.endswith(public_pem(OTHER))
     done = api.run("enroll", "--show", "worker-3")

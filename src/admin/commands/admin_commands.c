@@ -56,13 +56,10 @@ int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const str
         call->body = body->data;
         call->body_len = body->len;
         r = nb_admin_perform(admin, call, ret_answer, f);
-        if (r == 404)
-                return nb_failure_set_http(f, NB_ADMIN_MISSING, r,
-                                           "%s: it, or its namespace, does not exist", call->what);
-        if (r == 409)
-                return nb_failure_set_http(f, NB_ADMIN_CONFLICT, r, "%s: %s", call->what,
-                                           strcmp(call->method, "POST") == 0
-                                                   ? "it already exists"
-                                                   : "somebody else has changed it");
-        return r;
+        if (r != 404 && r != 409)
+                return r;
+        return nb_failure_set_http(f, r == 404 ? NB_ADMIN_MISSING : NB_ADMIN_CONFLICT, r, "%s: %s",
+                                   call->what,
+                                   r == 404 ? "it, or its namespace, does not exist"
+                                            : "it already exists, or somebody else has changed it");
 }

@@ -4,7 +4,7 @@
  * and objections to it, by the functions that the controller calls. Unlike the controller, an
  * administrator may approve requests of unbound tokens.
  */
-#include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,12 +26,12 @@ struct approve {
 
 struct review {
         struct nb_node_request request; /* of a known kind */
-        struct nb_client_look look;     /* for a serving certificate: the Node only */
+        struct nb_client_look look;     /* not for a serving certificate */
         struct nb_claim other;          /* of the token, if another key has claimed it */
         const char *proof;              /* "valid", "missing", ...; "-": not enrolled */
-        bool is_suspicious;             /* there is an objection */
-        bool is_forcible;               /* --force overrides it */
-        char verdict[640];              /* a sentence; printable */
+        const char *approval;           /* why it may be approved; NULL: there is an objection */
+        struct nb_failure objection;
+        bool is_forcible; /* --force overrides it */
 };
 
 static void review_done(struct review *review) {
@@ -41,32 +41,23 @@ static void review_done(struct review *review) {
 
 /* --- Reviewing --- */
 
-static int __attribute__((format(printf, 3, 4)))
-set_verdict(struct review *review, bool is_suspicious, const char *format, ...) {
-        char text[sizeof(review->verdict)];
-        va_list arguments;
-
-        va_start(arguments, format);
-        vsnprintf(text, sizeof(text), format, arguments);
-        va_end(arguments);
-        NB_TEXT_COPY_LINE(review->verdict, text);
-        review->is_suspicious = is_suspicious;
-        return 0;
-}
-
-static int read_claim(struct nb_admin *admin, struct review *review, struct nb_failure *f) {
-        const struct nb_bootstrap_token *token = review->look.facts.token;
+/* Reads the claim of a bound token, or makes it: such a token is for one use, whoever approves. */
+static int read_claim(struct nb_admin *admin, struct review *review, bool is_making,
+                      struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        struct nb_client_case *facts = &review->look.facts;
         char key[NB_CLAIM_KEY_SIZE];
         int r;
 
-        if (!token || !token->node[0])
+        if (!facts->token || !request->node[0] || strcmp(facts->token->node, request->node) != 0)
                 return 0;
-        nb_claim_format_key(&review->request, key);
-        r = nb_claim_look(admin, token, key, &review->other, f);
+        nb_claim_format_key(request, key);
+        r = is_making ? nb_claim_make(admin, facts->token, request->name, key, &review->other, f)
+                      : nb_claim_look(admin, facts->token, key, &review->other, f);
         if (r < 0)
                 return r;
-        review->look.facts.claim = (enum nb_claim_state)r;
-        review->look.facts.claimed_by = review->other.csr_name;
+        facts->claim = (enum nb_claim_state)r;
+        facts->claimed_by = review->other.csr_name;
         return 0;
 }
 
@@ -94,84 +85,77 @@ static const char *name_proof(const struct nb_client_case *facts) {
         return facts->record && facts->record->public_key[0] ? names[facts->proof] : "-";
 }
 
-static int judge_client(struct review *review) {
+static void judge_client(struct review *review) {
         const struct nb_node_request *request = &review->request;
         const struct nb_client_case *facts = &review->look.facts;
-        enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
+        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
+        const char *prefix = "";
         char text[NB_REASON_TEXT_SIZE];
 
+        review->approval = NULL;
+        review->proof = name_proof(facts);
+        review->is_forcible = reason != NB_REASON_NOT_A_TOKEN || !is_of_a_node(request);
         if (is_renewal(request))
-                return set_verdict(review, false, "ok: node %s itself renews its certificate",
-                                   request->node);
-        if (reason == NB_REASON_NOT_A_TOKEN) {
-                review->is_forcible = !is_of_a_node(request);
-                return set_verdict(review, true,
-                                   "FORGED? another user, '%s', asks for node '%s'%s%s",
-                                   request->username, request->facts.common_name,
-                                   request->flaw[0] ? ", and " : "", request->flaw);
-        }
-        nb_reason_describe(reason, facts, text);
-        if (reason != NB_REASON_NONE)
-                return set_verdict(review, true, "%s%s",
-                                   reason == NB_REASON_NODE_READY                   ? "TAKEOVER? "
-                                   : nb_reason_verdict(reason) == NB_VERDICT_REFUSE ? "FORGED? "
-                                                                                    : "",
-                                   text);
-        if (facts->token->node[0])
-                return set_verdict(review, false, "ok: token %s is for node %s", request->token_id,
-                                   request->node);
-        if (!strcmp(review->proof, "valid"))
-                return set_verdict(review, false,
-                                   "ok: the proof by the enrolled key of node %s is valid",
-                                   request->node);
-        return set_verdict(review, false,
-                           "check it: token %s is unbound, so whoever has it can ask for %s",
-                           request->token_id, request->node);
-}
-
-static int review_serving(struct approve *approve, struct review *review, struct nb_failure *f) {
-        struct nb_admin *admin = &approve->admin;
-        struct nb_hosts *hosts = &approve->hosts;
-        _cleanup_(nb_freep) struct nb_serving_look *look = calloc(1, sizeof(*look));
-        char reason[NB_SERVING_REASON_SIZE];
-        int r = look ? 0 : nb_failure_set_memory(f);
-
-        if (r >= 0 && review->request.node[0])
-                r = nb_facts_read_node(admin, review->request.node, &review->look.node, f);
-        review->look.has_node = r > 0;
-        /* The list may be long. */
-        if (r >= 0 && (hosts->read_ms == 0 || nb_now_ms() - hosts->read_ms > NB_HOSTS_AGE_MAX_MS)) {
-                nb_hosts_done(hosts);
-                r = nb_facts_read_hosts(admin, hosts, f);
-        }
-        if (r >= 0)
-                r = nb_serving_look(admin, &review->request, hosts, look, reason, f);
-        if (r < 0)
-                return r;
-        review->is_forcible = nb_serving_is_forcible((enum nb_serving_verdict)r);
-        if (r == NB_SERVING_APPROVED)
-                return set_verdict(review, false,
-                                   "ok: node %s itself asks, and all names are allowed to it",
-                                   review->request.node);
-        return set_verdict(
-                review, true, "%s%s",
-                r == NB_SERVING_MALFORMED || r == NB_SERVING_NOT_ITS_OWN ? "FORGED? " : "", reason);
+                review->approval = "ok: the node itself renews its certificate";
+        else if (reason == NB_REASON_NOT_A_TOKEN)
+                (void)nb_failure_set(&review->objection, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                                     "FORGED? another user, '%s', asks for node '%s'%s%s",
+                                     request->username, request->facts.common_name,
+                                     request->flaw[0] ? ", and " : "", request->flaw);
+        else if (reason != NB_REASON_NONE) {
+                if (nb_reason_verdict(reason) == NB_VERDICT_REFUSE)
+                        prefix = "FORGED? ";
+                if (reason == NB_REASON_NODE_READY)
+                        prefix = "TAKEOVER? ";
+                (void)nb_failure_set(&review->objection, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s%s",
+                                     prefix, nb_reason_describe(reason, facts, text));
+        } else if (facts->token->node[0])
+                review->approval = "ok: the token is for this node";
+        else if (!strcmp(review->proof, "valid"))
+                review->approval = "ok: the proof by the enrolled key of the node is valid";
+        else
+                review->approval = "check it: the token is unbound, so whoever has it can ask for "
+                                   "any node";
 }
 
 static int review_client(struct approve *approve, struct review *review, struct nb_failure *f) {
         int r = nb_client_look(&approve->admin, &review->request, true, &review->look, f);
 
-        review->is_forcible = true;
         if (r >= 0)
-                r = read_claim(&approve->admin, review, f);
+                r = read_claim(&approve->admin, review, false, f);
+        if (r >= 0)
+                judge_client(review);
+        return r;
+}
+
+static int review_serving(struct approve *approve, struct review *review, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_serving_look *look = calloc(1, sizeof(*look));
+        struct nb_hosts *hosts = &approve->hosts;
+        char reason[NB_SERVING_REASON_SIZE];
+        int r = look ? 0 : nb_failure_set_memory(f);
+
+        /* The list may be long. */
+        if (r >= 0 && (hosts->read_ms == 0 || nb_now_ms() - hosts->read_ms > NB_HOSTS_AGE_MAX_MS)) {
+                nb_hosts_done(hosts);
+                r = nb_facts_read_hosts(&approve->admin, hosts, f);
+        }
+        if (r >= 0)
+                r = nb_serving_look(&approve->admin, &review->request, hosts, look, reason, f);
         if (r < 0)
                 return r;
-        review->proof = name_proof(&review->look.facts);
-        return judge_client(review);
+        review->proof = "-";
+        review->is_forcible = nb_serving_is_forcible((enum nb_serving_verdict)r);
+        if (r == NB_SERVING_APPROVED)
+                review->approval = "ok: the node itself asks, and all names are allowed to it";
+        else
+                (void)nb_failure_set(
+                        &review->objection, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s%s",
+                        r == NB_SERVING_MALFORMED || r == NB_SERVING_NOT_ITS_OWN ? "FORGED? " : "",
+                        reason);
+        return 0;
 }
 
 static int review_request(struct approve *approve, struct review *review, struct nb_failure *f) {
-        review->proof = "-";
         return review->request.kind == NB_NODE_REQUEST_SERVING ? review_serving(approve, review, f)
                                                                : review_client(approve, review, f);
 }
@@ -181,7 +165,7 @@ static int review_request(struct approve *approve, struct review *review, struct
 static int show_request(void *userdata, struct nb_json *item) {
         _cleanup_(review_done) struct review review = { 0 };
         const struct nb_node_request *request = &review.request;
-        const char *description = review.look.token.description, *node_state = "absent";
+        const char *description = review.look.token.description, *state = "absent";
         struct approve *approve = userdata;
         char created[NB_RFC3339_SIZE];
         int r;
@@ -196,18 +180,20 @@ static int show_request(void *userdata, struct nb_json *item) {
         if (!approve->has_header)
                 printf(LINE, "NAME", "NODE", "KIND", "CREATED", "NODE IS", "PROOF");
         approve->has_header = true;
-        if (review.look.has_node)
-                node_state = review.look.node.is_ready ? "Ready" : "not Ready";
+        if (request->kind == NB_NODE_REQUEST_SERVING)
+                state = "-";
+        else if (review.look.has_node)
+                state = review.look.node.is_ready ? "Ready" : "not Ready";
         nb_time_format(request->created, created);
         printf(LINE, request->name, request->node[0] ? request->node : "?",
-               request->kind == NB_NODE_REQUEST_CLIENT ? "client" : "serving", created, node_state,
+               request->kind == NB_NODE_REQUEST_CLIENT ? "client" : "serving", created, state,
                review.proof);
         printf("    requested by %s%s%s%s\n", request->username, description[0] ? " (" : "",
                description, description[0] ? ")" : "");
         for (unsigned i = 0; i < request->facts.n_names; i++)
                 printf("%s%s%s", i == 0 ? "    names: " : ", ", request->facts.names[i].text,
                        i + 1 == request->facts.n_names ? "\n" : "");
-        printf("    %s\n", review.verdict);
+        printf("    %s\n", review.approval ? review.approval : review.objection.detail);
         return 0;
 }
 
@@ -224,32 +210,13 @@ static int show_requests(struct approve *approve, struct nb_failure *f) {
 
 static int verify_unsuspicious(const struct approve *approve, const struct review *review,
                                struct nb_failure *f) {
-        if (!review->is_suspicious || approve->is_denying ||
-            (approve->is_forced && review->is_forcible))
+        if (review->approval || approve->is_denying || (approve->is_forced && review->is_forcible))
                 return 0;
-        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s%s", review->request.name,
-                              review->verdict, review->is_forcible ? "; --force approves it" : "");
-}
-
-/* A bound token is for one use, whoever approves. */
-static int claim_token(struct approve *approve, const struct review *review, struct nb_failure *f) {
-        const struct nb_node_request *request = &review->request;
-        struct nb_claim other = { 0 };
-        char key[NB_CLAIM_KEY_SIZE];
-        int r;
-
-        if (!review->look.facts.token || strcmp(review->look.token.node, request->node) != 0)
-                return 0;
-        nb_claim_format_key(request, key);
-        r = nb_claim_make(&approve->admin, &review->look.token, request->name, key, &other, f);
-        if (r < 0)
-                return r;
-        if (r == NB_CLAIM_OWN || approve->is_forced)
-                return 0;
-        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
-                              "%s: FORGED? another request (%s) has used token %s; --force "
-                              "approves it",
-                              request->name, other.csr_name, request->token_id);
+        (void)nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s", review->request.name,
+                             review->objection.detail);
+        if (review->is_forcible)
+                nb_failure_add(f, "; --force approves it");
+        return -EPERM;
 }
 
 /* UID and resourceVersion are those of the request that was reviewed. */
@@ -315,7 +282,13 @@ static int decide_request(struct approve *approve, const char *name, bool is_reh
                 r = verify_unsuspicious(approve, &review, f);
         if (r < 0 || is_rehearsal)
                 return r;
-        r = approve->is_denying ? 0 : claim_token(approve, &review, f);
+        if (!approve->is_denying && review.request.kind == NB_NODE_REQUEST_CLIENT) {
+                r = read_claim(&approve->admin, &review, true, f);
+                if (r < 0)
+                        return r;
+                judge_client(&review);
+                r = verify_unsuspicious(approve, &review, f);
+        }
         return r < 0 ? r : write_decision(approve, &review.request, f);
 }
 

@@ -177,9 +177,9 @@ static int verify_list(struct plan *plan, struct nb_failure *f) {
                 row->role, role ? role : "none");
 }
 
-/* The whole object, or a merge patch of the field that differs. A merge patch replaces a list, so
- * the subjects that exist are repeated; resourceVersion makes it fail with 409 if somebody has
- * changed them in the meantime. */
+/* A new object, or a merge patch with the field that differs. A merge patch replaces a list, so the
+ * subjects that exist are repeated; resourceVersion makes it fail with 409 if somebody has changed
+ * them in the meantime. */
 static int format_body(struct plan *plan, const struct nb_cluster *cluster) {
         _cleanup_(nb_buffer_done) struct nb_buffer kubeconfig = NB_BUFFER_INIT(OBJECT_MAX);
         const struct row *row = plan->row;
@@ -187,17 +187,14 @@ static int format_body(struct plan *plan, const struct nb_cluster *cluster) {
         struct nb_buffer *body = &plan->body;
         char version[NB_RESOURCE_VERSION_SIZE] = "";
 
-        if (plan->found.root) {
+        if (plan->found.root)
                 nb_json_copy(&plan->found, "metadata.resourceVersion", version, sizeof(version));
-                nb_buffer_printf(body, "{\"metadata\":{\"resourceVersion\":\"%s\"},", version);
-        } else {
-                nb_buffer_printf(body,
-                                 "{\"kind\":\"%s\",\"apiVersion\":\"%s\","
-                                 "\"metadata\":{\"name\":\"%s\"},",
-                                 row->kind, row->field ? RBAC "/v1" : "v1", row->name);
-                if (row->role)
-                        nb_buffer_printf(body, "\"roleRef\":%s,", row->role);
-        }
+        nb_buffer_printf(body,
+                         "{\"kind\":\"%s\",\"apiVersion\":\"%s\","
+                         "\"metadata\":{\"name\":\"%s\",\"resourceVersion\":\"%s\"},",
+                         row->kind, row->field ? RBAC "/v1" : "v1", row->name, version);
+        if (row->role)
+                nb_buffer_printf(body, "\"roleRef\":%s,", row->role);
         if (row->field)
                 nb_buffer_printf(body, "\"%s\":%.*s%s%s]}", row->field, (int)strlen(list) - 1, list,
                                  list[1] != ']' ? "," : "", row->item);

@@ -241,7 +241,6 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
 
 static int print_record(void *userdata, struct nb_json *item) {
         struct enroll *enroll = userdata;
-        _cleanup_(nb_buffer_done) struct nb_buffer names = NB_BUFFER_INIT(BODY_MAX);
         char digits[2 * NB_SHA256_SIZE + 1], removed[NB_RFC3339_SIZE], name[254];
         struct nb_node_record record = { 0 };
         struct nb_failure flaw = { 0 };
@@ -258,11 +257,10 @@ static int print_record(void *userdata, struct nb_json *item) {
                 return 0;
         }
         nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
-        nb_node_record_format_names(&record, true, &names);
-        nb_buffer_append_string(&names, " ");
-        nb_node_record_format_names(&record, false, &names);
-        printf("%-30s sha256:%s %s\n%s", record.node, digits, names.data ? names.data : "",
-               enroll->is_showing ? record.public_key : "");
+        printf("%-30s sha256:%s", record.node, digits);
+        for (unsigned i = 0; i < record.n_names; i++)
+                printf(" %s", record.names[i].text);
+        printf("\n%s", enroll->is_showing ? record.public_key : "");
         return 0;
 }
 

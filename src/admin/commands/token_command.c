@@ -40,8 +40,7 @@ static void print_token(const struct nb_bootstrap_token *token) {
 }
 
 /* A Secret that is not a token is reported and passed over, as by kubeadm. */
-static int list_secret(void *userdata, struct nb_json *item) {
-        bool *has_header = userdata;
+static int list_secret(_unused_ void *userdata, struct nb_json *item) {
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
         struct nb_failure f = { 0 };
         struct nb_json json = { item->root, "a Secret of a token", NB_ANSWER_MALFORMED, &f, 0 };
@@ -54,19 +53,15 @@ static int list_secret(void *userdata, struct nb_json *item) {
                 fprintf(stderr, "%s: %s\n", name, f.detail);
                 return 0;
         }
-        if (!*has_header)
-                printf(FORM, "TOKEN", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "NODE");
-        *has_header = true;
         print_token(&token);
         return 0;
 }
 
 int nb_token_list(struct nb_admin *admin, struct nb_failure *f) {
-        bool has_header = false;
-
+        printf(FORM, "TOKEN", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "NODE");
         return nb_admin_list(admin, "listing the tokens",
-                             NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret,
-                             &has_header, NULL, f);
+                             NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret, NULL,
+                             NULL, f);
 }
 
 /* --- Revoking --- */

@@ -51,10 +51,14 @@ static int choose_form(struct creation *creation, struct nb_failure *f) {
         return 0;
 }
 
+/* A random token if `text` is NULL. */
 static int set_text(struct nb_bootstrap_token *token, const char *text, struct nb_failure *f) {
-        const size_t len = strlen(text);
+        const size_t len = text ? strlen(text) : 0;
         char flaw[NB_TOKEN_FLAW_SIZE];
+        int r = text ? 0 : nb_bootstrap_token_generate(token);
 
+        if (r < 0 || !text)
+                return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot generate a token: %m") : 0;
         if (len != NB_TOKEN_LEN || nb_token_verify(text, len) < 0) {
                 nb_token_find_flaw(text, len, flaw);
                 return nb_failure_set(f, NB_USAGE, EINVAL,
@@ -86,7 +90,7 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
                                             creation->ttl, f);
         if (creation->node)
                 r = nb_admin_verify_node(creation->node, f);
-        if (r >= 0 && creation->text)
+        if (r >= 0)
                 r = set_text(token, creation->text, f);
         if (r < 0)
                 return r;
@@ -155,32 +159,28 @@ static int submit_token(struct nb_admin *admin, const struct nb_bootstrap_token 
 /* --- Output --- */
 
 /* A token that nobody has received must not stay. */
-static int give_up(struct creation *creation, int errnum, struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
-        int r;
-
-        (void)nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, errnum,
-                             "cannot write to standard output: %m");
-        if (creation->is_dry_run)
-                return -EIO;
-        r = nb_token_delete(&creation->admin, creation->token.id, &ignored);
-        nb_failure_add(f,
-                       r >= 0 ? "; the token %s was deleted"
-                              : "; the token %s is in the cluster, and could not be deleted",
-                       creation->token.id);
-        return -EIO;
-}
-
 static int print_token(struct creation *creation, struct nb_failure *f) {
+        const struct nb_bootstrap_token *token = &creation->token;
+        struct nb_failure ignored = { 0 };
         char text[NB_TOKEN_LEN + 1];
         int r;
 
-        snprintf(text, sizeof(text), "%s.%s", creation->token.id, creation->token.secret);
+        snprintf(text, sizeof(text), "%s.%s", token->id, token->secret);
         creation->handout.token = text;
-        creation->handout.node = creation->token.node;
+        creation->handout.node = token->node;
         r = nb_handout_print(creation->form, &creation->handout, stdout);
         explicit_bzero(text, sizeof(text));
-        return r < 0 ? give_up(creation, r, f) : 0;
+        if (r >= 0)
+                return 0;
+        r = nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, r, "cannot write to standard output: %m");
+        if (!creation->is_dry_run)
+                nb_failure_add(f,
+                               nb_token_delete(&creation->admin, token->id, &ignored) >= 0
+                                       ? "; the token %s was deleted"
+                                       : "; the token %s is in the cluster, and could not be "
+                                         "deleted",
+                               token->id);
+        return r;
 }
 
 static int create_token(struct creation *creation, struct nb_failure *f) {
@@ -196,11 +196,6 @@ static int create_token(struct creation *creation, struct nb_failure *f) {
                                                  creation->is_forced, f);
         if (r >= 0 && creation->is_restricted && !creation->is_dry_run)
                 r = nb_publication_bind(&creation->admin, token->groups, f);
-        if (r >= 0 && !token->id[0]) {
-                r = nb_bootstrap_token_generate(token);
-                if (r < 0)
-                        return nb_failure_set(f, NB_INTERNAL, r, "cannot generate a token: %m");
-        }
         if (r >= 0 && !creation->is_dry_run)
                 r = submit_token(&creation->admin, token, f);
         if (r < 0)
