@@ -162,3 +162,9 @@ def test_usage(api, arguments, exit_status):
 def test_malformed_names(api, option):
     done = enroll(api, option)
     assert done.returncode == 64 and option.partition("=")[0] in done.stderr and not api.objects.all(SECRETS)
+
+
+def test_a_list_in_two_options_is_refused(api):
+    """The second one would replace the first."""
+    done = enroll(api, "--addresses=10.0.0.5", "--addresses=10.0.0.6")
+    assert done.returncode == 64 and "'--addresses' is used twice; separate its entries by commas" in done.stderr and not api.requests

@@ -81,7 +81,6 @@ struct publication {
 struct plan {
         const struct row *row;
         char title[128];       /* "Role kubeadm:bootstrap-signer-clusterinfo" */
-        char reading[160];     /* for messages; `found` refers to it */
         struct nb_json found;  /* without a root if the object does not exist */
         struct nb_buffer body; /* empty: nothing is to be changed */
 };
@@ -218,9 +217,8 @@ static int plan_object(const struct publication *publication, struct plan *plan,
 
         plan->body = (struct nb_buffer)NB_BUFFER_INIT(OBJECT_MAX);
         snprintf(plan->title, sizeof(plan->title), "%s %s", row->kind, row->name);
-        snprintf(plan->reading, sizeof(plan->reading), "reading the %s", plan->title);
         snprintf(path, sizeof(path), "%s/%s", row->collection, row->name);
-        r = nb_admin_get(publication->admin, plan->reading, path, &plan->found, f);
+        r = nb_admin_get(publication->admin, plan->title, path, &plan->found, f);
         if (r > 0)
                 r = row->field ? verify_list(plan, f) : verify_cluster(plan, publication, f);
         if (r == 0)

@@ -23,7 +23,8 @@ struct enroll {
         const char *key_path; /* "-": standard input */
         const char *addresses, *dns_names;
         bool is_forced, is_listing, is_showing, is_removing;
-        struct nb_secret key;         /* it may be a private key by mistake */
+        struct nb_secret key; /* it may be a private key by mistake */
+        uint8_t key_id[NB_SHA256_SIZE];
         struct nb_node_record record; /* to be written */
         bool is_new;                  /* there is no record yet */
         bool is_shown;
@@ -53,13 +54,10 @@ static int read_key(struct enroll *enroll, struct nb_failure *f) {
                 return r;
         text = enroll->key.data ? enroll->key.data : "";
         len = enroll->key.len;
-        r = len > NB_NODE_RECORD_KEY_MAX
-                    ? -EINVAL
-                    : nb_attestation_key_read(text, len, enroll->record.key_id);
-        if (r >= 0) {
-                memcpy(enroll->record.public_key, text, len + 1);
+        r = len > NB_NODE_RECORD_KEY_MAX ? -EINVAL
+                                         : nb_attestation_key_read(text, len, enroll->key_id);
+        if (r >= 0)
                 return 0;
-        }
         if (memmem(text, len, "PRIVATE KEY-----", strlen("PRIVATE KEY-----")))
                 flaw = "it is a private key, which must stay on its machine; `openssl pkey "
                        "-pubout` prints the public key";
@@ -90,24 +88,25 @@ static int compare_key(void *userdata, struct nb_json *item) {
         struct nb_failure ignored = { 0 };
 
         if (!read_item(item, &other, &ignored) || !other.public_key[0] ||
-            !strcmp(other.node, enroll->node) ||
-            !nb_digest_is_equal(other.key_id, enroll->record.key_id))
+            !strcmp(other.node, enroll->node) || !nb_digest_is_equal(other.key_id, enroll->key_id))
                 return 0;
         return nb_failure_set(item->f, NB_ADMIN_EXISTS, 0,
                               "node %s is enrolled with this key; each machine needs its own",
                               other.node);
 }
 
-/* What an earlier enrollment says about names stays, unless an option replaces it. */
-static int set_names(struct enroll *enroll, const char *list, bool is_address,
-                     const struct nb_node_record *old, struct nb_failure *f) {
-        struct nb_node_record *record = &enroll->record;
+/* Replaces the names of one kind in the record, if there is an option for them. */
+static int set_names(struct nb_node_record *record, const char *list, bool is_address,
+                     struct nb_failure *f) {
+        unsigned n = 0;
 
-        for (unsigned i = 0; !list && i < old->n_names; i++)
-                if (old->names[i].is_address == is_address &&
-                    record->n_names < NB_NODE_RECORD_NAMES_MAX)
-                        record->names[record->n_names++] = old->names[i];
-        if (!list || !list[0] || nb_node_record_add_names(record, list, is_address) >= 0)
+        if (!list)
+                return 0;
+        for (unsigned i = 0; i < record->n_names; i++)
+                if (record->names[i].is_address != is_address)
+                        record->names[n++] = record->names[i];
+        record->n_names = n;
+        if (!list[0] || nb_node_record_add_names(record, list, is_address) >= 0)
                 return 0;
         return nb_admin_refuse_word(
                 is_address ? "'--addresses' to be a list such as 10.0.0.5,fd00::5, of at most 32 "
@@ -117,28 +116,20 @@ static int set_names(struct enroll *enroll, const char *list, bool is_address,
                 list, f);
 }
 
-/* Everything but the key and the time of the removal. */
-static int prepare_record(struct enroll *enroll, const struct nb_node_record *old,
-                          struct nb_failure *f) {
-        struct nb_node_record *record = &enroll->record;
-        int r;
+static int set_all_names(struct enroll *enroll, struct nb_failure *f) {
+        int r = set_names(&enroll->record, enroll->addresses, true, f);
 
-        strcpy(record->node, enroll->node);
-        memcpy(record->uid, old->uid, sizeof(old->uid));
-        memcpy(record->resource_version, old->resource_version, sizeof(old->resource_version));
-        record->n_names = 0;
-        r = set_names(enroll, enroll->addresses, true, old, f);
-        return r < 0 ? r : set_names(enroll, enroll->dns_names, false, old, f);
+        return r < 0 ? r : set_names(&enroll->record, enroll->dns_names, false, f);
 }
 
 /* Reads the record that exists, if any; even an unusable one with `is_forced`. */
-static int read_old(struct enroll *enroll, bool is_forced, struct nb_node_record *ret_old,
-                    struct nb_failure *f) {
+static int read_record(struct enroll *enroll, bool is_forced, struct nb_failure *f) {
         struct nb_failure unusable = { 0 };
-        int r = nb_facts_read_record(&enroll->admin, enroll->node, ret_old, &unusable, f);
+        int r = nb_facts_read_record(&enroll->admin, enroll->node, &enroll->record, &unusable, f);
 
         if (r < 0)
                 return r;
+        strcpy(enroll->record.node, enroll->node);
         enroll->is_new = r == 0 && unusable.code == NB_NONE;
         if (unusable.code == NB_NONE || is_forced)
                 return 0;
@@ -176,8 +167,9 @@ static int write_record(struct enroll *enroll, time_t *ret_date, struct nb_failu
 
 /* --- Commands --- */
 
+/* What an earlier enrollment says about names stays, unless an option replaces it. */
 static int add_node(struct enroll *enroll, struct nb_failure *f) {
-        struct nb_node_record old = { 0 };
+        struct nb_node_record *record = &enroll->record;
         time_t date;
         int r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
                               compare_key, enroll, NULL, f);
@@ -187,16 +179,18 @@ static int add_node(struct enroll *enroll, struct nb_failure *f) {
                                                  NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
                                                  enroll->is_forced, f);
         if (r >= 0)
-                r = read_old(enroll, enroll->is_forced, &old, f);
+                r = read_record(enroll, enroll->is_forced, f);
         if (r < 0)
                 return r;
-        if (old.public_key[0] && !enroll->is_forced &&
-            !nb_digest_is_equal(old.key_id, enroll->record.key_id))
+        if (record->public_key[0] && !enroll->is_forced &&
+            !nb_digest_is_equal(record->key_id, enroll->key_id))
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
                                       "node %s is enrolled with another public key; --force "
                                       "replaces it",
                                       enroll->node);
-        r = prepare_record(enroll, &old, f);
+        record->removed = 0;
+        memcpy(record->public_key, enroll->key.data, enroll->key.len + 1);
+        r = set_all_names(enroll, f);
         if (r >= 0)
                 r = write_record(enroll, &date, f);
         if (r >= 0)
@@ -214,18 +208,15 @@ static int refuse_missing(const struct enroll *enroll, struct nb_failure *f) {
  * no request that was made before can be newer than that.
  */
 static int remove_node(struct enroll *enroll, struct nb_failure *f) {
-        struct nb_node_record old = { 0 };
         time_t date = 0;
-        int r = read_old(enroll, true, &old, f);
+        int r = read_record(enroll, true, f);
 
         if (r < 0)
                 return r;
-        if (enroll->is_new || old.removed != 0)
+        if (enroll->is_new || enroll->record.removed != 0)
                 return refuse_missing(enroll, f);
-        r = prepare_record(enroll, &old, f);
         enroll->record.removed = NB_NODE_RECORD_REMOVING;
-        if (r >= 0)
-                r = write_record(enroll, &date, f);
+        r = write_record(enroll, &date, f);
         if (r < 0)
                 return r;
         if (date <= 0)
@@ -326,7 +317,7 @@ int nb_enroll(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0 && enroll.key_path)
                 r = read_key(&enroll, f);
         if (r >= 0 && enroll.key_path)
-                r = prepare_record(&enroll, &(struct nb_node_record){ 0 }, f);
+                r = set_all_names(&enroll, f);
         if (r >= 0)
                 r = nb_admin_connect(&enroll.admin.place, &enroll.admin, f);
         if (r < 0)
