@@ -222,7 +222,7 @@ def test_missing_and_wrong_signatures_and_expired_tokens(cluster, admin):
         late = cluster.token(ttl=-600, signing=False)
         cluster.request("POST", SECRETS, secret_like(cluster, signed, unsigned))
         cluster.request("PATCH", CLUSTER_INFO, {"data": {f"jws-kubeconfig-{signed.id}": "x..y"}})
-        verify(admin, 1, "not signed, or wrongly, with 2 of", "expired tokens that were not removed: 1")
+        verify(admin, 1, "not signed, or wrongly, with these of", signed.id, unsigned.id, "expired tokens that were not removed: 1")
     until(lambda: cluster.find(f"{SECRETS}/bootstrap-token-{late.id}") is None, "the expired token is removed")
     for token in (signed, unsigned):
         cluster.delete_token(token)

@@ -55,7 +55,7 @@ def test_collision(api):
     """An existing token is never overwritten."""
     before = put_token(api)
     made = api.run("token", "create", TOKEN)
-    assert made.returncode == 73 and "creating the token 'abcdef': it already exists" in made.stderr and SECRET not in made.stderr
+    assert made.returncode == 73 and "creating the token: it already exists" in made.stderr and SECRET not in made.stderr
     assert api.objects.look(f"{SECRETS}/bootstrap-token-abcdef") == before
     assert changes(api) == ["create secrets"]
 

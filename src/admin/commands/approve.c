@@ -74,26 +74,21 @@ static bool is_of_a_node(const struct nb_node_request *request) {
         return request->is_group_exact || !strncmp(request->username, prefix, strlen(prefix));
 }
 
-static const char *name_proof(const struct nb_client_case *facts) {
-        static const char *const names[] = {
+static void judge_client(struct review *review) {
+        const struct nb_node_request *request = &review->request;
+        const struct nb_client_case *facts = &review->look.facts;
+        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
+        static const char *const proofs[] = {
                 [NB_ATTESTATION_VALID] = "valid",
                 [NB_ATTESTATION_MISSING] = "missing",
                 [NB_ATTESTATION_INVALID] = "INVALID",
                 [NB_ATTESTATION_UNUSABLE] = "INVALID",
         };
-
-        return facts->record && facts->record->public_key[0] ? names[facts->proof] : "-";
-}
-
-static void judge_client(struct review *review) {
-        const struct nb_node_request *request = &review->request;
-        const struct nb_client_case *facts = &review->look.facts;
-        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
         const char *prefix = "";
         char text[NB_REASON_TEXT_SIZE];
 
         review->approval = NULL;
-        review->proof = name_proof(facts);
+        review->proof = facts->record && facts->record->public_key[0] ? proofs[facts->proof] : "-";
         review->is_forcible = reason != NB_REASON_NOT_A_TOKEN || !is_of_a_node(request);
         if (is_renewal(request))
                 review->approval = "ok: the node itself renews its certificate";
@@ -116,16 +111,6 @@ static void judge_client(struct review *review) {
         else
                 review->approval = "check it: the token is unbound, so whoever has it can ask for "
                                    "any node";
-}
-
-static int review_client(struct approve *approve, struct review *review, struct nb_failure *f) {
-        int r = nb_client_look(&approve->admin, &review->request, true, &review->look, f);
-
-        if (r >= 0)
-                r = read_claim(&approve->admin, review, false, f);
-        if (r >= 0)
-                judge_client(review);
-        return r;
 }
 
 static int review_serving(struct approve *approve, struct review *review, struct nb_failure *f) {
@@ -156,8 +141,16 @@ static int review_serving(struct approve *approve, struct review *review, struct
 }
 
 static int review_request(struct approve *approve, struct review *review, struct nb_failure *f) {
-        return review->request.kind == NB_NODE_REQUEST_SERVING ? review_serving(approve, review, f)
-                                                               : review_client(approve, review, f);
+        int r;
+
+        if (review->request.kind == NB_NODE_REQUEST_SERVING)
+                return review_serving(approve, review, f);
+        r = nb_client_look(&approve->admin, &review->request, true, &review->look, f);
+        if (r >= 0)
+                r = read_claim(&approve->admin, review, false, f);
+        if (r >= 0)
+                judge_client(review);
+        return r;
 }
 
 /* --- Showing --- */
@@ -263,8 +256,11 @@ static int report_decided(const struct approve *approve, const struct nb_node_re
 static int decide_request(struct approve *approve, const char *name, bool is_rehearsal,
                           struct nb_failure *f) {
         _cleanup_(review_done) struct review review = { 0 };
-        int r = nb_facts_read_request(&approve->admin, name, &review.request, f);
+        int r;
 
+        if (!nb_csr_name_is_usable(name) || nb_token_verify(name, strlen(name)) >= 0)
+                return nb_admin_refuse_word("the name of a certificate signing request", name, f);
+        r = nb_facts_read_request(&approve->admin, name, &review.request, f);
         if (r < 0)
                 return r;
         if (r == 0)
@@ -325,11 +321,6 @@ int nb_approve(struct nb_options *options, struct nb_failure *f) {
 
         if (n < 0)
                 return n;
-        for (int i = 0; i < n; i++)
-                if (!nb_csr_name_is_usable(options->argv[i]) ||
-                    nb_token_verify(options->argv[i], strlen(options->argv[i])) >= 0)
-                        return nb_admin_refuse_word("the name of a certificate signing request",
-                                                    options->argv[i], f);
         if (n == 0 && (approve.is_forced || approve.is_denying))
                 return nb_failure_set(f, NB_USAGE, 0, "'--force' and '--deny' require names");
         r = nb_admin_connect(&approve.admin.place, &approve.admin, f);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "admin/commands/admin_commands.h"
-#include "admin/commands/cluster_info_command.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
@@ -13,6 +11,8 @@
 #include "kube/jws.h"
 #include "kube/pin.h"
 #include "system/clock.h"
+
+#define CA_MAX ((size_t)1024 * 1024)
 
 bool nb_host_is_loopback(const char *host) {
         return !strcmp(host, "localhost") || !strcmp(host, "::1") || !strncmp(host, "127.", 4);
@@ -34,54 +34,25 @@ int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
         return nb_cluster_info_parse_cluster(kubeconfig, ret_cluster, f);
 }
 
-static bool has_all(const struct nb_certificates *certificates, const struct nb_certificates *of) {
-        size_t n = 0;
+bool nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cluster *own) {
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(CA_MAX);
+        struct nb_failure ignored = { 0 };
 
-        for (size_t i = 0; i < nb_certificates_count(of); i++)
-                for (size_t j = 0; j < nb_certificates_count(certificates); j++)
-                        if (nb_digest_is_equal(nb_certificate_pin(certificates, j),
-                                               nb_certificate_pin(of, i))) {
-                                n++;
-                                break;
-                        }
-        return n == nb_certificates_count(of);
-}
-
-/* Those of cluster-info. */
-static int parse_ca(const struct nb_cluster *cluster, struct nb_certificates **ret,
-                    struct nb_failure *f) {
-        int r = nb_certificates_parse(cluster->ca, cluster->ca_len, false, ret);
-
-        return r < 0 ? nb_failure_set(f, NB_CLUSTER_INFO_UNACCEPTABLE, r,
-                                      "cluster-info: expected CA certificates, found %s",
-                                      nb_certificates_reason(r))
-                     : 0;
-}
-
-int nb_publication_compare_ca(const struct nb_cluster *published, const struct nb_cluster *own,
-                              struct nb_failure *f) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *a = NULL, *b = NULL;
-        int r = parse_ca(published, &a, f);
-
-        if (r < 0)
-                return r;
-        r = nb_certificates_parse(own->ca, own->ca_len, false, &b);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        return r >= 0 && has_all(a, b) && has_all(b, a);
+        return nb_ca_renew(own->ca, own->ca_len, published->ca, published->ca_len,
+                           NB_CLUSTER_INFO_UNACCEPTABLE, NB_ADMIN_WRONG_CLUSTER, &pem, NULL,
+                           &ignored) == 0;
 }
 
 /* --- show --- */
 
 static void print_ca(const struct nb_certificates *certificates, size_t i) {
         char subject[NB_SUBJECT_SIZE], pin[NB_PIN_TEXT_SIZE];
-        char not_before[NB_RFC3339_SIZE], not_after[NB_RFC3339_SIZE];
+        char not_after[NB_RFC3339_SIZE];
 
         nb_certificate_subject(certificates, i, subject);
         nb_pin_format(nb_certificate_pin(certificates, i), pin);
-        nb_time_format(nb_certificate_not_before(certificates, i), not_before);
         nb_time_format(nb_certificate_not_after(certificates, i), not_after);
-        printf("CA: %s\n    %s\n    valid from %s to %s\n", subject, pin, not_before, not_after);
+        printf("CA: %s\n    %s\n    valid until %s\n", subject, pin, not_after);
 }
 
 int nb_publication_show(struct nb_admin *admin, struct nb_failure *f) {
@@ -92,10 +63,13 @@ int nb_publication_show(struct nb_admin *admin, struct nb_failure *f) {
         char server[NB_URL_MAX], id[64];
         int r = nb_publication_read(admin, &info, &cluster, f);
 
-        if (r >= 0)
-                r = parse_ca(&cluster, &certificates, f);
         if (r < 0)
                 return r;
+        r = nb_certificates_parse(cluster.ca, cluster.ca_len, false, &certificates);
+        if (r < 0)
+                return nb_failure_set(f, NB_CLUSTER_INFO_UNACCEPTABLE, r,
+                                      "cluster-info: expected CA certificates, found %s",
+                                      nb_certificates_reason(r));
         nb_url_format(&cluster.server, server);
         printf("Server: %s\n", server);
         for (size_t i = 0; i < nb_certificates_count(certificates); i++)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "admin/commands/admin_commands.h"
-#include "admin/commands/cluster_info_command.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
@@ -101,24 +100,21 @@ static int verify_cluster(struct plan *plan, const struct publication *publicati
         _cleanup_(nb_cluster_done) struct nb_cluster found = { 0 };
         struct nb_failure unusable = { 0 };
         char found_server[NB_URL_MAX], wanted_server[NB_URL_MAX];
-        int r;
+        bool has_ca, is_same;
 
         if (plan->found.r < 0 || !text)
                 return plan->found.r;
-        r = nb_cluster_info_parse_cluster(text, &found, &unusable);
-        if (r >= 0)
-                r = nb_publication_compare_ca(&found, wanted, &unusable);
-        if (unusable.code == NB_INTERNAL)
-                return nb_failure_set_memory(f);
-        if (r < 0 || (r > 0 && nb_url_is_equal(&found.server, &wanted->server)))
-                return r > 0;
-        if (publication->is_forced)
-                return 0;
+        if (nb_cluster_info_parse_cluster(text, &found, &unusable) < 0)
+                return unusable.code == NB_INTERNAL ? nb_failure_set_memory(f) : 0;
+        has_ca = nb_publication_has_ca(&found, wanted);
+        is_same = has_ca && nb_url_is_equal(&found.server, &wanted->server);
+        if (is_same || publication->is_forced)
+                return is_same;
         nb_url_format(&found.server, found_server);
         nb_url_format(&wanted->server, wanted_server);
         return nb_failure_set(
                 f, NB_ADMIN_WRONG_CLUSTER, 0, "%s: it names %s: expected %s, found %s", plan->title,
-                r > 0 ? "another server of this cluster" : "another CA than the kubeconfig",
+                has_ca ? "another server of this cluster" : "another CA than the kubeconfig",
                 wanted_server, found_server);
 }
 
@@ -228,16 +224,10 @@ static int plan_object(const struct publication *publication, struct plan *plan,
         return r;
 }
 
-static void print_plan(struct plan *plan, const struct nb_cluster *cluster) {
+static void print_difference(struct plan *plan, const struct nb_cluster *cluster) {
         const struct row *row = plan->row;
         char server[NB_URL_MAX], list[LINE_SIZE];
 
-        printf("%s: %s\n", plan->title,
-               plan->body.len == 0 ? "unchanged"
-               : plan->found.root  ? "will be changed"
-                                   : "will be created");
-        if (plan->body.len == 0)
-                return;
         if (plan->found.root && row->field && !row->role) {
                 NB_TEXT_COPY_LINE(list, list_of(plan));
                 printf("    - %s\n", list);
@@ -272,15 +262,20 @@ static int visit_objects(const struct publication *publication, bool is_applying
                 if (plan.row->is_auto_approval && !publication->is_auto_approved)
                         continue;
                 r = plan_object(publication, &plan, f);
-                if (r >= 0 && is_applying && plan.body.len > 0)
+                if (r >= 0 && plan.body.len == 0) {
+                        if (!is_applying)
+                                printf("%s: unchanged\n", plan.title);
+                        continue;
+                }
+                if (r >= 0 && is_applying)
                         r = apply_plan(publication->admin, &plan, f);
                 if (r < 0)
                         return r;
+                printf("%s: %s%s\n", plan.title, is_applying ? "" : "will be ",
+                       plan.found.root ? "changed" : "created");
                 if (!is_applying)
-                        print_plan(&plan, &publication->cluster);
-                else if (plan.body.len > 0)
-                        printf("%s %s\n", plan.title, plan.found.root ? "changed" : "created");
-                *n += plan.body.len > 0;
+                        print_difference(&plan, &publication->cluster);
+                ++*n;
         }
         return 0;
 }

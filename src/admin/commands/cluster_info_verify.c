@@ -7,7 +7,6 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/commands/admin_commands.h"
-#include "admin/commands/cluster_info_command.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
 #include "base/encoding.h"
@@ -55,11 +54,11 @@ struct verification {
 
         /* Of the tokens. */
         bool are_tokens_known;
-        unsigned n_tokens, n_expired, n_unsigned;
-        unsigned n_restricted;                 /* only node-bootstrap approves their requests */
-        char unsigned_id[NB_TOKEN_ID_LEN + 1]; /* one of them */
-        char groups[1024];                     /* as nb_text_list_add() */
-        struct nb_bootstrap_token token;       /* one that may authenticate; "" for none */
+        unsigned n_tokens, n_expired;
+        unsigned n_restricted;        /* only node-bootstrap approves their requests */
+        char not_signed[256];         /* those with which cluster-info is not signed */
+        char groups[1024];            /* as nb_text_list_add() */
+        char token[NB_TOKEN_LEN + 1]; /* one that may authenticate; "" for none */
 
         /* Of the requests. */
         const char *client_ca; /* NULL: not known */
@@ -72,7 +71,7 @@ static void verification_done(struct verification *verification) {
         nb_json_done(&verification->info);
         nb_json_done(&verification->client_ca_info);
         nb_cluster_done(&verification->cluster);
-        nb_bootstrap_token_done(&verification->token);
+        explicit_bzero(verification->token, sizeof(verification->token));
 }
 
 __attribute__((format(printf, 4, 5))) static void report(struct verification *verification,
@@ -99,8 +98,6 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
         int r = nb_publication_read(verification->admin, &verification->info,
                                     &verification->cluster, f);
 
-        if (r >= 0)
-                r = own->ca ? nb_publication_compare_ca(&verification->cluster, own, f) : 1;
         if (r < 0 && f->code != NB_ADMIN_MISSING && f->code != NB_CLUSTER_INFO_UNACCEPTABLE)
                 return r;
         if (r < 0) {
@@ -109,12 +106,14 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
                 return 0;
         }
         verification->kubeconfig = nb_json_string(&verification->info, "data.kubeconfig");
-        if (r == 0)
+        printf(OK "cluster-info exists\n");
+        if (!own->ca)
+                return 0;
+        if (nb_publication_has_ca(&verification->cluster, own))
+                printf(OK "cluster-info has the CA certificates of the kubeconfig\n");
+        else
                 report(verification, LEVEL_PROBLEM, PUBLISH " shows the difference",
                        "cluster-info has other CA certificates than the kubeconfig");
-        else
-                printf(OK "cluster-info exists%s\n",
-                       own->ca ? ", with the CA certificates of the kubeconfig" : "");
         return 0;
 }
 
@@ -183,8 +182,7 @@ static int check_signature(struct verification *verification,
         found = nb_json_string(&verification->info, path);
         if (found && !strcmp(found, expected.data))
                 return 0;
-        verification->n_unsigned++;
-        memcpy(verification->unsigned_id, token->id, sizeof(token->id));
+        nb_text_list_add(verification->not_signed, sizeof(verification->not_signed), token->id);
         return 0;
 }
 
@@ -208,7 +206,7 @@ static int visit_secret(void *userdata, struct nb_json *item) {
         if (!token.may_authenticate)
                 return 0;
         verification->n_restricted += strstr(token.groups, NB_TOKEN_GROUP_NODE) != NULL;
-        verification->token = token;
+        snprintf(verification->token, sizeof(verification->token), "%s.%s", token.id, token.secret);
         for (char *next = token.groups, *group; (group = strsep(&next, ","));)
                 if (group[0])
                         nb_text_list_add(verification->groups, sizeof(verification->groups), group);
@@ -227,11 +225,11 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
                 report(verification, LEVEL_WARNING, RUN_CONTROLLERS,
                        "expired tokens that were not removed: %u; no tokencleaner is running",
                        verification->n_expired);
-        if (verification->n_unsigned > 0)
+        if (verification->not_signed[0])
                 report(verification, LEVEL_PROBLEM, RUN_CONTROLLERS,
-                       "cluster-info is not signed, or wrongly, with %u of %u tokens, such as %s: "
-                       "no bootstrapsigner is running",
-                       verification->n_unsigned, verification->n_tokens, verification->unsigned_id);
+                       "cluster-info is not signed, or wrongly, with these of %u tokens: %s. No "
+                       "bootstrapsigner is running",
+                       verification->n_tokens, verification->not_signed);
         else if (verification->kubeconfig)
                 printf(OK "cluster-info is signed with all tokens (%u)\n", verification->n_tokens);
         return 0;
@@ -242,21 +240,17 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
 static int check_authentication(struct verification *verification, struct nb_failure *f) {
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        const struct nb_bootstrap_token *token = &verification->token;
-        char text[NB_TOKEN_LEN + 1];
         int r;
 
-        if (!token->id[0]) {
+        if (!verification->token[0]) {
                 if (verification->are_tokens_known)
                         report(verification, LEVEL_UNKNOWN, NULL,
                                "whether the API server accepts bootstrap tokens: there is none "
                                "that may authenticate");
                 return 0;
         }
-        snprintf(text, sizeof(text), "%s.%s", token->id, token->secret);
-        r = nb_identity_set_token(&identity, text, NB_TOKEN_LEN, "Secret of the token");
-        explicit_bzero(text, sizeof(text));
-        if (r < 0)
+        if (nb_identity_set_token(&identity, verification->token, NB_TOKEN_LEN,
+                                  "Secret of the token") < 0)
                 return nb_failure_set_memory(f);
         r = nb_api_init(&api, &verification->admin->cluster, &identity, nb_now_ms() + TIMEOUT_MS,
                         f);
@@ -269,7 +263,7 @@ static int check_authentication(struct verification *verification, struct nb_fai
         else
                 report(verification, LEVEL_PROBLEM,
                        "run kube-apiserver with --enable-bootstrap-token-auth",
-                       "the API server rejects the bootstrap token %s", token->id);
+                       "the API server rejects the bootstrap token %s", identity.token_id);
         nb_failure_clear(f);
         return 0;
 }

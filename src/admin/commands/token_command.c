@@ -25,26 +25,14 @@ static const char *or_none(const char *text) {
         return text[0] ? text : "<none>";
 }
 
-static void print_token(const struct nb_bootstrap_token *token) {
-        static const char *const usages[] = { "<none>", "signing", "authentication",
-                                              "authentication,signing" };
-        char masked[NB_TOKEN_LEN + 1], expires[NB_RFC3339_SIZE] = "<never>";
-
-        if (token->is_expiration_malformed)
-                snprintf(expires, sizeof(expires), "<invalid>");
-        else if (token->expires != 0)
-                nb_time_format(token->expires, expires);
-        snprintf(masked, sizeof(masked), "%s.****************", token->id);
-        printf(FORM, masked, expires, usages[token->may_sign + 2 * token->may_authenticate],
-               or_none(token->description), or_none(token->groups), or_none(token->node));
-}
-
 /* A Secret that is not a token is reported and passed over, as by kubeadm. */
 static int list_secret(_unused_ void *userdata, struct nb_json *item) {
+        static const char *const usages[] = { "<none>", "signing", "authentication",
+                                              "authentication,signing" };
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
         struct nb_failure f = { 0 };
         struct nb_json json = { item->root, "a Secret of a token", NB_ANSWER_MALFORMED, &f, 0 };
-        char name[128];
+        char name[128], expires[NB_RFC3339_SIZE] = "<never>";
 
         nb_bootstrap_token_read(&json, &token);
         if (json.r < 0) {
@@ -53,7 +41,13 @@ static int list_secret(_unused_ void *userdata, struct nb_json *item) {
                 fprintf(stderr, "%s: %s\n", name, f.detail);
                 return 0;
         }
-        print_token(&token);
+        if (token.is_expiration_malformed)
+                snprintf(expires, sizeof(expires), "<invalid>");
+        else if (token.expires != 0)
+                nb_time_format(token.expires, expires);
+        snprintf(name, sizeof(name), "%s.****************", token.id);
+        printf(FORM, name, expires, usages[token.may_sign + 2 * token.may_authenticate],
+               or_none(token.description), or_none(token.groups), or_none(token.node));
         return 0;
 }
 

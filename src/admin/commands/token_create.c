@@ -6,7 +6,6 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/commands/admin_commands.h"
-#include "admin/commands/cluster_info_command.h"
 #include "admin/commands/handout.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
@@ -90,34 +89,33 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
                                             creation->ttl, f);
         if (creation->node)
                 r = nb_admin_verify_node(creation->node, f);
-        if (r >= 0)
-                r = set_text(token, creation->text, f);
         if (r < 0)
                 return r;
+        if (creation->node)
+                strcpy(token->node, creation->node);
         token->may_sign = token->may_authenticate = true;
         token->expires = ms > 0 ? time(NULL) + (time_t)(ms / 1000) : 0;
         strcpy(token->groups, creation->node          ? NB_TOKEN_GROUP_NODE
                               : creation->is_enrolled ? NB_TOKEN_GROUP_ENROLLED
                                                       : NB_TOKEN_GROUP_DEFAULT);
-        strcpy(token->node, creation->node ? creation->node : "");
-        return 0;
+        return set_text(token, creation->text, f);
 }
 
 /* --- The cluster --- */
 
 static int read_pins(const struct nb_cluster *cluster, struct nb_handout *handout,
                      struct nb_failure *f) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
-        int r = nb_certificates_parse(cluster->ca, cluster->ca_len, false, &ca);
+        static const struct nb_ca_criteria criteria = { .choice = NB_CA_ALL_UNPINNED,
+                                                        .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                        .mismatch = NB_CLUSTER_INFO_UNACCEPTABLE };
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
+        struct nb_ca_selection ca;
+        int r = nb_ca_select(cluster->ca, cluster->ca_len, &criteria, &pem, &ca, f);
 
-        for (size_t i = 0; r >= 0 && i < nb_certificates_count(ca); i++)
-                if (handout->n_pins < NB_HANDOUT_PINS_MAX && nb_certificate_is_ca(ca, i))
-                        nb_pin_format(nb_certificate_pin(ca, i), handout->pins[handout->n_pins++]);
-        if (handout->n_pins > 0)
-                return 0;
-        return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r < 0 ? r : EINVAL,
-                              "there is no CA certificate in cluster-info, so machines could not "
-                              "verify the API server");
+        for (; r >= 0 && handout->n_pins < ca.n_taken && handout->n_pins < NB_HANDOUT_PINS_MAX;
+             handout->n_pins++)
+                nb_pin_format(ca.taken[handout->n_pins], handout->pins[handout->n_pins]);
+        return r;
 }
 
 static int prepare_handout(struct creation *creation, struct nb_failure *f) {
@@ -142,11 +140,11 @@ static int submit_token(struct nb_admin *admin, const struct nb_bootstrap_token 
                         struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_buffer_wipe) struct nb_buffer body = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        char what[64];
-        struct nb_admin_call call = { .method = "POST", .what = what, .path = NB_SECRETS_PATH };
+        struct nb_admin_call call = { .method = "POST",
+                                      .what = "creating the token",
+                                      .path = NB_SECRETS_PATH };
         int r;
 
-        snprintf(what, sizeof(what), "creating the token '%s'", token->id);
         (void)nb_bootstrap_token_format(token, &body);
         r = nb_admin_write(admin, &call, &body, &answer, f);
         if (answer.body.data)
