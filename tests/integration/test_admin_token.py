@@ -211,7 +211,7 @@ def test_cluster_info_that_is_missing(api, words):
 def test_token_where_a_name_belongs(api, words):
     """A token has the form of a DNS name. No message may have it."""
     made = api.run(*words)
-    assert made.returncode == 64 and "found a token" in made.stderr
+    assert made.returncode == 64 and "found the word of 23 bytes" in made.stderr
     assert SECRET not in made.stdout + made.stderr and changes(api) == []
 
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "admin/commands/admin_commands.h"
-#include "base/text.h"
 
 int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows, int max,
                        struct nb_failure *f) {
@@ -29,12 +28,10 @@ int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows,
 }
 
 int nb_admin_refuse_word(const char *expected, const char *found, struct nb_failure *f) {
-        char quoted[NB_TEXT_QUOTED_SIZE];
+        char quoted[NB_WORD_QUOTED_SIZE];
 
-        return nb_failure_set(f, NB_USAGE, 0, "expected %s; found %s", expected,
-                              nb_text_contains_token(found)
-                                      ? "a token"
-                                      : nb_text_quote(found, strlen(found), quoted));
+        return nb_failure_set(f, NB_USAGE, 0, "expected %s; found the word %s", expected,
+                              nb_word_quote(found, quoted));
 }
 
 int nb_admin_verify_node(const char *name, struct nb_failure *f) {

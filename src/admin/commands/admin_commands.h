@@ -36,7 +36,7 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f);
 int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows, int max,
                        struct nb_failure *f);
 
-/* NB_USAGE: "expected EXPECTED; found FOUND". A token in the wrong place is not quoted. */
+/* NB_USAGE: "expected EXPECTED; found the word FOUND". Quotes no word that may be a token. */
 int nb_admin_refuse_word(const char *expected, const char *found, struct nb_failure *f);
 
 /* Verifies the name of a node on the command line. 0 or NB_USAGE. */

@@ -43,24 +43,13 @@ bool nb_publication_has_ca(const struct nb_cluster *published, const struct nb_c
                            &ignored) == 0;
 }
 
-/* --- show --- */
-
-static void print_ca(const struct nb_certificates *certificates, size_t i) {
-        char subject[NB_SUBJECT_SIZE], pin[NB_PIN_TEXT_SIZE];
-        char not_after[NB_RFC3339_SIZE];
-
-        nb_certificate_subject(certificates, i, subject);
-        nb_pin_format(nb_certificate_pin(certificates, i), pin);
-        nb_time_format(nb_certificate_not_after(certificates, i), not_after);
-        printf("CA: %s\n    %s\n    valid until %s\n", subject, pin, not_after);
-}
-
 int nb_publication_show(struct nb_admin *admin, struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *certificates = NULL;
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
         _cleanup_(nb_json_done) struct nb_json info = { 0 };
         const char *separator = "";
-        char server[NB_URL_MAX], id[64];
+        char server[NB_URL_MAX], subject[NB_SUBJECT_SIZE], pin[NB_PIN_TEXT_SIZE], id[64];
+        char not_after[NB_RFC3339_SIZE];
         int r = nb_publication_read(admin, &info, &cluster, f);
 
         if (r < 0)
@@ -72,8 +61,12 @@ int nb_publication_show(struct nb_admin *admin, struct nb_failure *f) {
                                       nb_certificates_reason(r));
         nb_url_format(&cluster.server, server);
         printf("Server: %s\n", server);
-        for (size_t i = 0; i < nb_certificates_count(certificates); i++)
-                print_ca(certificates, i);
+        for (size_t i = 0; i < nb_certificates_count(certificates); i++) {
+                nb_certificate_subject(certificates, i, subject);
+                nb_pin_format(nb_certificate_pin(certificates, i), pin);
+                nb_time_format(nb_certificate_not_after(certificates, i), not_after);
+                printf("CA: %s\n    %s\n    valid until %s\n", subject, pin, not_after);
+        }
         printf("Signed with tokens:");
         for (const char *key = NULL; (key = nb_json_next_key(&info, "data", key));) {
                 if (strncmp(key, NB_SIGNATURE_PREFIX, strlen(NB_SIGNATURE_PREFIX)) != 0)

@@ -115,22 +115,8 @@ static int revoke_of_node(struct revocation *revocation, struct nb_failure *f) {
         return r;
 }
 
-/* If one is missing, the others are deleted nevertheless. */
-static int revoke_ids(struct revocation *revocation, char *const *words, int n,
-                      struct nb_failure *f) {
-        int r = 0;
-
-        for (int i = 0; i < n && r >= 0; i++) {
-                r = revoke_token(revocation, words[i], f);
-                if (r == 0)
-                        (void)nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
-                                                  "there is no token with the ID '%.*s'",
-                                                  NB_TOKEN_ID_LEN, words[i]);
-        }
-        return f->code == NB_NONE ? 0 : -ENOENT;
-}
-
-/* All words are checked before the first token is deleted. */
+/* All words are checked before the first token is deleted. If one token is missing, the others are
+ * deleted nevertheless. */
 int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         struct revocation revocation = { .admin = &admin };
@@ -154,6 +140,14 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
                 r = nb_admin_connect(&admin.place, &admin, f);
         if (r < 0)
                 return r;
-        return revocation.node ? revoke_of_node(&revocation, f)
-                               : revoke_ids(&revocation, options->argv, n, f);
+        if (revocation.node)
+                return revoke_of_node(&revocation, f);
+        for (int i = 0; i < n && r >= 0; i++) {
+                r = revoke_token(&revocation, options->argv[i], f);
+                if (r == 0)
+                        (void)nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
+                                                  "there is no token with the ID '%.*s'",
+                                                  NB_TOKEN_ID_LEN, options->argv[i]);
+        }
+        return f->code == NB_NONE ? 0 : -ENOENT;
 }

@@ -103,24 +103,15 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
 
 /* --- The cluster --- */
 
-static int read_pins(const struct nb_cluster *cluster, struct nb_handout *handout,
-                     struct nb_failure *f) {
+static int prepare_handout(struct creation *creation, struct nb_failure *f) {
         static const struct nb_ca_criteria criteria = { .choice = NB_CA_ALL_UNPINNED,
                                                         .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
                                                         .mismatch = NB_CLUSTER_INFO_UNACCEPTABLE };
         _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        struct nb_ca_selection ca;
-        int r = nb_ca_select(cluster->ca, cluster->ca_len, &criteria, &pem, &ca, f);
-
-        for (; r >= 0 && handout->n_pins < ca.n_taken && handout->n_pins < NB_HANDOUT_PINS_MAX;
-             handout->n_pins++)
-                nb_pin_format(ca.taken[handout->n_pins], handout->pins[handout->n_pins]);
-        return r;
-}
-
-static int prepare_handout(struct creation *creation, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json info = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
+        struct nb_handout *handout = &creation->handout;
+        struct nb_ca_selection ca;
         int r = nb_publication_read(&creation->admin, &info, &cluster, f);
 
         if (r < 0)
@@ -131,8 +122,12 @@ static int prepare_handout(struct creation *creation, struct nb_failure *f) {
                                       "token alone cannot name; create the token without --print, "
                                       "and give the machine a discovery file",
                                       cluster.server.path);
-        nb_endpoint_format(&cluster.server, creation->handout.endpoint);
-        return read_pins(&cluster, &creation->handout, f);
+        nb_endpoint_format(&cluster.server, handout->endpoint);
+        r = nb_ca_select(cluster.ca, cluster.ca_len, &criteria, &pem, &ca, f);
+        for (; r >= 0 && handout->n_pins < ca.n_taken && handout->n_pins < NB_HANDOUT_PINS_MAX;
+             handout->n_pins++)
+                nb_pin_format(ca.taken[handout->n_pins], handout->pins[handout->n_pins]);
+        return r;
 }
 
 /* An existing token is never overwritten. */
@@ -147,8 +142,7 @@ static int submit_token(struct nb_admin *admin, const struct nb_bootstrap_token 
 
         (void)nb_bootstrap_token_format(token, &body);
         r = nb_admin_write(admin, &call, &body, &answer, f);
-        if (answer.body.data)
-                explicit_bzero(answer.body.data, answer.body.allocated);
+        nb_buffer_wipe(&answer.body);
         if (r < 0 && f->code == NB_ADMIN_CONFLICT)
                 f->code = NB_ADMIN_EXISTS;
         return r;
