@@ -6,16 +6,22 @@
 
 #include "admin/commands/admin_commands.h"
 #include "admin/controller/controller.h"
+#include "base/macro.h"
 #include "system/log.h"
 
 static const char usage[] =
-        "node-bootstrap-admin [OPTION...] COMMAND\n\n"
+        "node-bootstrap-admin COMMAND [OPTION...]\n\n"
         "Prepares a Kubernetes cluster for nodes that join with node-bootstrap or kubeadm.\n\n"
-        "  token         generate, create, list and revoke bootstrap tokens\n"
-        "  cluster-info  publish, show and verify what joining nodes need from the cluster\n"
-        "  approve       show the pending requests of nodes, and approve some\n"
-        "  enroll        record a node with its public key, so that it needs a proof\n"
-        "  controller    approve, sign and clean up; run by node-bootstrap-controller.service\n";
+        "  token create          create a bootstrap token, and print what a machine needs\n"
+        "  token list            list the bootstrap tokens\n"
+        "  token revoke          delete bootstrap tokens\n"
+        "  cluster-info publish  create or repair what joining nodes need from the cluster\n"
+        "  cluster-info show     show the server, the CAs and the signatures of cluster-info\n"
+        "  cluster-info verify   report what keeps machines from joining\n"
+        "  approve               show the pending requests of nodes, and approve some\n"
+        "  enroll                record a node with its public key, so that it needs a proof\n"
+        "  controller            approve, sign and clean up; run by "
+        "node-bootstrap-controller.service\n";
 
 static const char enroll_usage[] =
         "node-bootstrap-admin enroll [OPTION...] [NODE]\n\n"
@@ -33,30 +39,95 @@ static const char enroll_usage[] =
         "  LoadCredentialEncrypted=node-bootstrap.attestation-key:"
         "/etc/credstore.encrypted/node-bootstrap.attestation-key\n";
 
-static const struct nb_admin_command commands[] = {
-        { "token", "node-bootstrap-admin token generate|create|list|revoke [OPTION...]\n",
-          nb_admin_command_token },
-        { "cluster-info", "node-bootstrap-admin cluster-info publish|show|verify [OPTION...]\n",
-          nb_admin_command_cluster_info },
-        { "approve", "node-bootstrap-admin approve [OPTION...] [NAME...]\n",
-          nb_admin_command_approve },
-        { "enroll", enroll_usage, nb_admin_command_enroll },
+static const char revoke_usage[] =
+        "node-bootstrap-admin token revoke [OPTION...] ID...\n"
+        "node-bootstrap-admin token revoke [OPTION...] --node=NAME\n\n"
+        "Deletes bootstrap tokens by ID, or the bound ones of a node. A whole token is accepted\n"
+        "as well.\n";
+
+/* One of `run` and `report` is set. */
+static const struct command {
+        const char *name, *usage;
+        int (*run)(struct nb_options *options, struct nb_failure *f);
+        int (*report)(struct nb_admin *admin, struct nb_failure *f); /* has no other options */
+} commands[] = {
+        { "token create",
+          "node-bootstrap-admin token create [OPTION...] [TOKEN]\n\n"
+          "Creates a bootstrap token and prints it. With --node or --enrolled, prints everything\n"
+          "that the machine needs.\n",
+          nb_token_create },
+        { "token list",
+          "node-bootstrap-admin token list [OPTION...]\n\n"
+          "Lists the bootstrap tokens of the cluster. Secrets are masked.\n",
+          .report = nb_token_list },
+        { "token revoke", revoke_usage, nb_token_revoke },
+        { "token delete", revoke_usage, nb_token_revoke }, /* kubeadm's name */
+        { "cluster-info publish",
+          "node-bootstrap-admin cluster-info publish [OPTION...]\n\n"
+          "Creates or repairs what joining nodes need: cluster-info and the permissions of\n"
+          "bootstrap tokens.\n",
+          nb_publication_publish },
+        { "cluster-info show",
+          "node-bootstrap-admin cluster-info show [OPTION...]\n\n"
+          "Prints the server, the CAs and the signatures of cluster-info.\n",
+          .report = nb_publication_show },
+        { "cluster-info verify",
+          "node-bootstrap-admin cluster-info verify [OPTION...]\n\n"
+          "Reports what keeps machines from joining, and changes nothing. Exit status 1: something "
+          "does.\n",
+          .report = nb_publication_verify },
+        { "approve", "node-bootstrap-admin approve [OPTION...] [NAME...]\n", nb_approve },
+        { "enroll", enroll_usage, nb_enroll },
         { "controller", "node-bootstrap-admin controller [OPTION...]\n",
           nb_admin_command_controller },
-        { NULL },
 };
 
-/* The length of the command at the beginning of a usage text: "node-bootstrap-admin token list". */
-static size_t measure_command(const char *usage_text) {
-        const char *end = usage_text;
+/* Finds the command of one or two words. An option instead of a word is explained. */
+static int find_command(struct nb_options *options, const struct command **ret_command,
+                        struct nb_failure *f) {
+        char name[32] = "", quoted[NB_WORD_QUOTED_SIZE];
+        int r;
 
-        while (*end && *end != '\n' && strncmp(end, " [", 2) != 0 && strncmp(end, " -", 2) != 0)
-                end++;
-        return (size_t)(end - usage_text);
+        while ((r = nb_options_next(options, f)) == NB_OPTIONS_WORD) {
+                const size_t len = strlen(name);
+
+                snprintf(name + len, sizeof(name) - len, "%s%s", len > 0 ? " " : "",
+                         options->value);
+                for (size_t i = 0; i < N_ELEMENTS(commands); i++)
+                        if (!strcmp(commands[i].name, name)) {
+                                *ret_command = &commands[i];
+                                return 0;
+                        }
+                if (len > 0)
+                        break;
+        }
+        if (r < 0 && f->code == NB_USAGE)
+                nb_failure_add(f, " before the command; options follow the command");
+        if (r < 0)
+                return r;
+        return nb_failure_set(f, NB_USAGE, 0, "expected a command such as `token create`; found %s",
+                              r == NB_OPTIONS_WORD ? nb_word_quote(options->value, quoted)
+                                                   : "nothing");
+}
+
+static int run_command(const struct command *command, struct nb_options *options,
+                       struct nb_failure *f) {
+        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
+        const struct nb_option rows[] = { NB_ADMIN_PLACE_OPTIONS(admin.place), { NULL } };
+        int r;
+
+        options->usage = command->usage;
+        if (command->run)
+                return command->run(options, f);
+        r = nb_options_read(options, rows, f);
+        if (r >= 0)
+                r = nb_admin_connect(&admin.place, &admin, f);
+        return r < 0 ? r : command->report(&admin, f);
 }
 
 int main(int argc, char **argv) {
         struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
+        const struct command *command = NULL;
         struct nb_failure f = { 0 };
         int r;
 
@@ -68,8 +139,9 @@ int main(int argc, char **argv) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)umask(0022);
         nb_log_init("node-bootstrap-admin");
-        r = nb_admin_run_command(&options, commands,
-                                 "token, cluster-info, approve, enroll or controller", &f);
+        r = find_command(&options, &command, &f);
+        if (r >= 0)
+                r = run_command(command, &options, &f);
         if (r >= 0 || f.code == NB_NONE)
                 return r < 0 ? 0 : r;
         fflush(stdout);
@@ -77,8 +149,8 @@ int main(int argc, char **argv) {
         if (f.code == NB_ANSWER_MALFORMED)
                 f.code = NB_ADMIN_ANSWER_MALFORMED;
         if (f.code == NB_USAGE)
-                nb_failure_add(&f, "; see `%.*s --help`", (int)measure_command(options.usage),
-                               options.usage);
+                nb_failure_add(&f, "; see `node-bootstrap-admin%s%s --help`", command ? " " : "",
+                               command ? command->name : "");
         nb_log_failure(LOG_ERR, &f);
         return nb_failure_info(f.code)->exit_status;
 }

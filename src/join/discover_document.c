@@ -40,7 +40,7 @@ int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,
         if (r < 0)
                 return r;
         nb_report_new_connection(&api);
-        r = nb_cluster_info_parse_cluster(ret_info, ret_newer, f);
+        r = nb_cluster_info_parse_cluster(ret_info->kubeconfig, ret_newer, f);
         if (r >= 0)
                 inherit_transport(known, ret_newer);
         return r;

@@ -124,7 +124,7 @@ static int verify_cluster_info(const struct nb_join *join, const struct nb_api *
         f->is_unverified = r < 0;
         if (r < 0)
                 return r;
-        r = nb_cluster_info_parse_cluster(&info, ret_cluster, f);
+        r = nb_cluster_info_parse_cluster(info.kubeconfig, ret_cluster, f);
         if (r < 0)
                 return r;
         return second ? compare_copies(join, api, &info, second, f)

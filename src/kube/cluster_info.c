@@ -43,12 +43,12 @@ int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
         return 0;
 }
 
-int nb_cluster_info_parse_cluster(const struct nb_cluster_info *info,
-                                  struct nb_cluster *ret_cluster, struct nb_failure *f) {
+int nb_cluster_info_parse_cluster(const char *kubeconfig, struct nb_cluster *ret_cluster,
+                                  struct nb_failure *f) {
         const struct nb_kubeconfig_input input = {
                 .origin = "kubeconfig in cluster-info",
-                .text = info->kubeconfig,
-                .len = strlen(info->kubeconfig),
+                .text = kubeconfig,
+                .len = strlen(kubeconfig),
         };
 
         return nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, ret_cluster, NULL, f);

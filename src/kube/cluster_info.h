@@ -22,9 +22,9 @@ struct nb_cluster_info {
 int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
                           struct nb_cluster_info *ret_info, struct nb_failure *f);
 
-/* Reads the cluster of its kubeconfig; NB_CLUSTER_INFO_UNACCEPTABLE. */
-int nb_cluster_info_parse_cluster(const struct nb_cluster_info *info,
-                                  struct nb_cluster *ret_cluster, struct nb_failure *f);
+/* Reads the cluster of its kubeconfig; NB_CLUSTER_INFO_UNACCEPTABLE, also if it has no CA. */
+int nb_cluster_info_parse_cluster(const char *kubeconfig, struct nb_cluster *ret_cluster,
+                                  struct nb_failure *f);
 
 /* Whether the signed parts are the same bytes. */
 bool nb_cluster_info_is_equal(const struct nb_cluster_info *a, const struct nb_cluster_info *b);

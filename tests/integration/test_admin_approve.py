@@ -3,13 +3,13 @@
 
 import base64
 import hashlib
-import json
 
 import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
+import admin
 import documentation
 import faults
 import pki
@@ -79,7 +79,7 @@ def test_another_request_claims_the_token_meanwhile(api):
                         metadata={"ownerReferences": [{"uid": token["metadata"]["uid"]}]})
     api.on("create leases", claim, times=1)
     done = api.run("approve", "csr-1")
-    assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and f"has used token {TOKEN}" in done.stderr and conditions(api) == []
+    assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and f"The bootstrap token {TOKEN} is for one use" in done.stderr and conditions(api) == []
 
 
 def test_what_is_no_api_server(api):
@@ -118,8 +118,7 @@ def test_hostile_values_do_not_reach_the_terminal(api):
     assert done.returncode == 0 and "\x1b" not in done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert sum(line.startswith("    ok") for line in lines) == 1 and sum(line.startswith("csr-") for line in lines) == 3
-    made = {item["name"]: item for item in json.loads(api.run("approve", "-o", "json").stdout)}
-    assert {name: item["suspicious"] for name, item in made.items()} == {"csr-1": False, "csr-2": True, "csr-3": True}
+    assert {name: item["suspicious"] for name, item in admin.pending(done.stdout).items()} == {"csr-1": False, "csr-2": True, "csr-3": True}
 
 
 def test_long_list(api):
@@ -129,8 +128,8 @@ def test_long_list(api):
         csr = put_csr(api, f"csr-{number}", request=b"x")
         if number % 3 == 0:
             api.objects.put(f"{CSRS}/csr-{number}", spec=csr["spec"], status={"conditions": [{"type": "Approved", "status": "True"}]})
-    done = api.run("approve", "-o", "json", timeout=60)
-    assert done.returncode == 0 and len(json.loads(done.stdout)) == 300
+    done = api.run("approve", timeout=60)
+    assert done.returncode == 0 and len(admin.pending(done.stdout)) == 300
 
 
 def nest(depth):
@@ -147,8 +146,8 @@ def test_object_that_cannot_be_read_hides_no_other(api, metadata):
     for name in ("csr-1", "csr-3"):
         put_csr(api, name)
     api.objects.put(f"{CSRS}/csr-2", metadata=metadata, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
-    done = api.run("approve", "-o", "json")
-    assert done.returncode == 0 and {"csr-1", "csr-3"} <= {item["name"] for item in json.loads(done.stdout)} <= {"csr-1", "csr-2", "csr-3"}
+    done = api.run("approve")
+    assert done.returncode == 0 and {"csr-1", "csr-3"} <= set(admin.pending(done.stdout)) <= {"csr-1", "csr-2", "csr-3"}
     assert ("ignoring this object" in done.stderr) == ("csr-2" not in done.stdout)
 
 
@@ -158,8 +157,8 @@ def test_large_objects_cost_few_requests(api):
     put_csr(api)
     for number in range(6):
         api.objects.put(f"{CSRS}/large-{number}", metadata={"ownerReferences": [{"uid": "x" * 8000000}]}, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
-    done = api.run("approve", "-o", "json", timeout=60)
-    assert done.returncode == 0 and len(json.loads(done.stdout)) == 7
+    done = api.run("approve", timeout=60)
+    assert done.returncode == 0 and len(admin.pending(done.stdout)) == 7
     assert sum(request.kind == "list certificatesigningrequests" for request in api.requests) <= 25
 
 
@@ -169,7 +168,7 @@ def test_unusable_record(api):
     put_csr(api)
     put_csr(api, "csr-2", node="worker-2")
     api.objects.put(f"{SECRETS}/node-bootstrap-node-worker-1", type="node-bootstrap/enrolled-node", data={"node": "d29ya2VyLTI="})
-    made = {item["name"]: item for item in json.loads(api.run("approve", "-o", "json").stdout)}
+    made = admin.pending(api.run("approve").stdout)
     assert "The record of node worker-1 cannot be used" in made["csr-1"]["verdict"] and "is for node worker-1" in made["csr-2"]["verdict"]
     assert api.run("approve", "csr-1").returncode == 65 and conditions(api) == []
 
@@ -192,7 +191,7 @@ def test_a_record_is_for_one_node(api):
     put_csr(api, node=node)
     Cluster(api).record(node, node=long, publicKey=pki.new_key().public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode())
-    [item] = json.loads(api.run("approve", "-o", "json").stdout)
+    [item] = admin.pending(api.run("approve").stdout).values()
     assert f"it is the record of node {long[:60]}" in item["verdict"]
 
 
@@ -202,7 +201,7 @@ def test_unbound_token_with_a_policy(api, policy, text):
     put_token(api, node=None)
     put_csr(api, groups=["system:bootstrappers:kubeadm:default-node-token"])
     api.objects.put("/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy", data=policy)
-    [item] = json.loads(api.run("approve", "-o", "json").stdout)
+    [item] = admin.pending(api.run("approve").stdout).values()
     assert item["suspicious"] == bool(policy) and text in item["verdict"]
 
 
@@ -212,7 +211,7 @@ def test_the_documented_policy_is_usable(api):
     put_token(api)
     put_csr(api)
     api.objects.put("/api/v1/namespaces/kube-system/configmaps/" + document["metadata"]["name"], data=document["data"])
-    [item] = json.loads(api.run("approve", "-o", "json").stdout)
+    [item] = admin.pending(api.run("approve").stdout).values()
     assert "Node worker-1 is not enrolled" in item["verdict"]
 
 

@@ -13,7 +13,7 @@ from machine import SOURCE, find_program
 
 PAGE = documentation.plain((SOURCE / "man/node-bootstrap-admin.8.in").read_text(encoding="ascii"))
 COMMON = {"help", "version", "kubeconfig", "context"}
-COMMANDS = ["token generate", "token create", "token list", "token revoke", "cluster-info publish", "cluster-info show", "cluster-info verify",
+COMMANDS = ["token create", "token list", "token revoke", "cluster-info publish", "cluster-info show", "cluster-info verify",
             "approve", "enroll", "controller"]
 
 
@@ -23,10 +23,8 @@ def help_of(command=""):
 
 def test_each_command_has_its_section():
     """And no other is documented."""
-    commands = re.findall(r"^  ([a-z-]+) ", help_of(), re.M)
-    assert commands == re.findall(r"^\.It Cm ([a-z-]+)$", PAGE, re.M)
-    assert list(dict.fromkeys(command.split()[0] for command in COMMANDS)) == commands
-    assert re.findall(r"^\.Ss (.*)", PAGE, re.M) == COMMANDS
+    assert re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  ", help_of(), re.M) == re.findall(r"^\.Ss (.*)", PAGE, re.M) == COMMANDS
+    assert list(dict.fromkeys(command.split()[0] for command in COMMANDS)) == re.findall(r"^\.It Cm ([a-z-]+)$", PAGE, re.M)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

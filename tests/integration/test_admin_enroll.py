@@ -87,7 +87,7 @@ def test_show_and_list(api):
     Cluster(api).record("foreign", "Opaque", node="foreign")
     lines = api.run("enroll", "--list").stdout.splitlines()
     assert [line.split()[:2] for line in lines[:1]] == [["node-bootstrap-node-broken", "unusable:"]] and len(lines) == 3
-    assert lines[1].split()[0] == "worker-1" and lines[1].endswith(" 10.0.0.5 ") and "sha256:" in lines[1]
+    assert lines[1].split()[0] == "worker-1" and lines[1].endswith(" 10.0.0.5") and "sha256:" in lines[1]
     shown = api.run("enroll", "--show", "worker-2").stdout
     assert shown.startswith("worker-2 ") and shown.endswith(public_pem(OTHER))
     done = api.run("enroll", "--show", "worker-3")
@@ -162,3 +162,9 @@ def test_usage(api, arguments, exit_status):
 def test_malformed_names(api, option):
     done = enroll(api, option)
     assert done.returncode == 64 and option.partition("=")[0] in done.stderr and not api.objects.all(SECRETS)
+
+
+def test_a_list_in_two_options_is_refused(api):
+    """The second one would replace the first."""
+    done = enroll(api, "--addresses=10.0.0.5", "--addresses=10.0.0.6")
+    assert done.returncode == 64 and "'--addresses' is used twice; separate its entries by commas" in done.stderr and not api.requests

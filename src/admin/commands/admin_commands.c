@@ -3,38 +3,18 @@
 
 #include "admin/commands/admin_commands.h"
 
-int nb_admin_run_command(struct nb_options *options, const struct nb_admin_command *commands,
-                         const char *names, struct nb_failure *f) {
+int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows, int max,
+                       struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
-        int r = nb_options_next(options, f);
+        int n = 0, row;
 
-        if (r < 0 && f->code == NB_USAGE)
-                nb_failure_add(f, " before the command; options follow the command");
-        if (r < 0)
-                return r;
-        for (; r == NB_OPTIONS_WORD && commands->name; commands++)
-                if (!strcmp(options->value, commands->name)) {
-                        options->usage = commands->usage;
-                        return commands->run(options, f);
-                }
-        return nb_failure_set(f, NB_USAGE, 0, "expected %s; found %s", names,
-                              r == NB_OPTIONS_WORD ? nb_word_quote(options->value, quoted)
-                                                   : "nothing");
-}
-
-int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows,
-                       const char **ret_words, size_t max, size_t *ret_n, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
-        int row;
-
-        *ret_n = 0;
         options->rows = rows;
         while ((row = nb_options_next(options, f)) >= 0 && row != NB_OPTIONS_END) {
-                if (row == NB_OPTIONS_WORD && *ret_n == max)
+                if (row == NB_OPTIONS_WORD && n == max)
                         return nb_failure_set(f, NB_USAGE, 0, "unexpected argument %s",
                                               nb_word_quote(options->value, quoted));
                 if (row == NB_OPTIONS_WORD)
-                        ret_words[(*ret_n)++] = options->value;
+                        options->argv[n++] = options->argv[options->at];
                 else if (rows[row].value && !strcmp(rows[row].value, "LIST") &&
                          *rows[row].ret_value)
                         return nb_failure_set(f, NB_USAGE, 0,
@@ -44,5 +24,39 @@ int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows,
                 else
                         nb_options_store(options, row);
         }
-        return row < 0 ? row : 0;
+        return row < 0 ? row : n;
+}
+
+int nb_admin_refuse_word(const char *expected, const char *found, struct nb_failure *f) {
+        char quoted[NB_WORD_QUOTED_SIZE];
+
+        return nb_failure_set(f, NB_USAGE, 0, "expected %s; found the word %s", expected,
+                              nb_word_quote(found, quoted));
+}
+
+int nb_admin_verify_node(const char *name, struct nb_failure *f) {
+        char parsed[NB_NODE_NAME_MAX + 1];
+
+        /* A token has the form of a DNS name. */
+        if (nb_token_verify(name, strlen(name)) < 0 &&
+            nb_node_name_parse(name, strlen(name), parsed) >= 0 && strcmp(name, parsed) == 0)
+                return 0;
+        return nb_admin_refuse_word("the name of a node, a DNS name in lower case", name, f);
+}
+
+int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const struct nb_buffer *body,
+                   struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        int r;
+
+        if (body->error < 0)
+                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", call->what);
+        call->body = body->data;
+        call->body_len = body->len;
+        r = nb_admin_perform(admin, call, ret_answer, f);
+        if (r != 404 && r != 409)
+                return r;
+        return nb_failure_set_http(f, r == 404 ? NB_ADMIN_MISSING : NB_ADMIN_CONFLICT, r, "%s: %s",
+                                   call->what,
+                                   r == 404 ? "it, or its namespace, does not exist"
+                                            : "it already exists, or somebody else has changed it");
 }

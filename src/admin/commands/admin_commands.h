@@ -4,35 +4,73 @@
 /* The commands of node-bootstrap-admin. Each returns the exit status of the program, or is negative
  * with a failure, which main() logs. options->argv continues after the name of the command. */
 
-#include <stddef.h>
+#include <stdbool.h>
 
+#include "admin/client/calls.h"
 #include "admin/client/client.h"
+#include "admin/policy/bootstrap_token.h"
+#include "base/buffer.h"
+#include "base/failure.h"
 #include "system/options.h"
 
-struct nb_admin_command {
-        const char *name;
-        const char *usage; /* for its --help */
-        int (*run)(struct nb_options *options, struct nb_failure *f);
-};
+int nb_approve(struct nb_options *options, struct nb_failure *f);
+int nb_enroll(struct nb_options *options, struct nb_failure *f);
+int nb_publication_publish(struct nb_options *options, struct nb_failure *f);
+int nb_publication_show(struct nb_admin *admin, struct nb_failure *f);
+int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f);
+int nb_token_create(struct nb_options *options, struct nb_failure *f);
+int nb_token_list(struct nb_admin *admin, struct nb_failure *f);
+int nb_token_revoke(struct nb_options *options, struct nb_failure *f);
 
-/* Runs the command that the next word names. `commands` ends with a row without a name; `names` is
- * for the message. An option instead of a name is explained. */
-int nb_admin_run_command(struct nb_options *options, const struct nb_admin_command *commands,
-                         const char *names, struct nb_failure *f);
+/* --- What several commands need --- */
 
-/* Reads options and other words in any order. The words are borrowed from argv. 0, or as for
- * nb_options_read(). */
-int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows,
-                       const char **ret_words, size_t max, size_t *ret_n, struct nb_failure *f);
-
-/* The rows of all commands that contact the cluster; `place` is a struct nb_admin_place. */
+/* The rows of all commands that contact the cluster; `place` is that of a struct nb_admin. */
 #define NB_ADMIN_PLACE_OPTIONS(place) \
         { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &(place).kubeconfig }, { \
                 "context", "NAME", "use this context of the kubeconfig", \
                         .ret_value = &(place).context \
         }
 
-int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f);
-int nb_admin_command_cluster_info(struct nb_options *options, struct nb_failure *f);
-int nb_admin_command_enroll(struct nb_options *options, struct nb_failure *f);
-int nb_admin_command_token(struct nb_options *options, struct nb_failure *f);
+/* Reads options and at most `max` other words in any order. Returns the number of these words,
+ * which are then at the beginning of options->argv; negative as for nb_options_read(). */
+int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows, int max,
+                       struct nb_failure *f);
+
+/* NB_USAGE: "expected EXPECTED; found the word FOUND". Quotes no word that may be a token. */
+int nb_admin_refuse_word(const char *expected, const char *found, struct nb_failure *f);
+
+/* Verifies the name of a node on the command line. 0 or NB_USAGE. */
+int nb_admin_verify_node(const char *name, struct nb_failure *f);
+
+/* nb_admin_perform() for a change, with `body`, which may be incomplete. A 404 is NB_ADMIN_MISSING,
+ * a 409 NB_ADMIN_CONFLICT. */
+int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const struct nb_buffer *body,
+                   struct nb_http_answer *ret_answer, struct nb_failure *f);
+
+/* Deletes the Secret of the token whose ID `id` begins with. 1: deleted; 0: there is none. */
+int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f);
+
+/* --- What joining nodes need from the cluster --- */
+
+/*
+ * The ConfigMap kube-public/cluster-info, which anybody may read, and the permissions of bootstrap
+ * tokens. The objects are those of `kubeadm init phase bootstrap-token` (kubernetes
+ * cmd/kubeadm/app/phases/bootstraptoken), with the same names and contents, so that kubeadm and
+ * this program do not change each other's objects; and the bindings of the groups of bound and
+ * enrolled tokens.
+ */
+
+/* Lets NB_TOKEN_GROUP_NODE or NB_TOKEN_GROUP_ENROLLED submit requests, and nothing else, as
+ * `publish` does, and prints nothing. */
+int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_failure *f);
+
+/* Reads cluster-info and the cluster that it names. NB_ADMIN_MISSING, NB_CLUSTER_INFO_UNACCEPTABLE,
+ * also if it has no CA, and the failures of nb_admin_get(). The caller frees both also then. */
+int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
+                        struct nb_cluster *ret_cluster, struct nb_failure *f);
+
+/* Whether both have the same CAs, in the same order. */
+bool nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cluster *own);
+
+/* Whether no other machine can reach this host: localhost, 127.0.0.0/8, ::1. */
+bool nb_host_is_loopback(const char *host);

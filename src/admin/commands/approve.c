@@ -1,195 +1,214 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `node-bootstrap-admin approve`: the facts for an administrator's decision on a request of a node,
+ * and objections to it, by the functions that the controller calls. Unlike the controller, an
+ * administrator may approve requests of unbound tokens.
+ */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/client/calls.h"
 #include "admin/client/claim.h"
+#include "admin/client/facts.h"
 #include "admin/commands/admin_commands.h"
-#include "admin/commands/request_review.h"
+#include "admin/policy/node_request.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "system/clock.h"
 
-#define OUTPUT_MAX ((size_t)64 * 1024 * 1024)
+#define LINE "%-53s %-20s %-7s  %-20s  %-9s  %s\n"
 
 struct approve {
         struct nb_admin admin;
         struct nb_hosts hosts;
-        bool is_forced, is_denying, is_json;
-        unsigned n_printed;
-        struct nb_buffer text;
-        struct nb_json_writer writer;
-        struct nb_failure *f;
+        bool is_forced, is_denying, has_header;
 };
+
+struct review {
+        struct nb_node_request request; /* of a known kind */
+        struct nb_client_look look;     /* not for a serving certificate */
+        struct nb_claim other;          /* of the token, if another key has claimed it */
+        const char *proof;              /* "valid", "missing", ...; "-": not enrolled */
+        const char *approval;           /* why it may be approved; NULL: there is an objection */
+        struct nb_failure objection;
+        bool is_forcible; /* --force overrides it */
+};
+
+static void review_done(struct review *review) {
+        nb_client_look_done(&review->look);
+        nb_node_request_done(&review->request);
+}
+
+/* --- Reviewing --- */
+
+/* Reads the claim of a bound token, or makes it: such a token is for one use, whoever approves. */
+static int read_claim(struct nb_admin *admin, struct review *review, bool is_making,
+                      struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        struct nb_client_case *facts = &review->look.facts;
+        int r;
+
+        if (!facts->token || !request->node[0] || strcmp(facts->token->node, request->node) != 0)
+                return 0;
+        r = is_making ? nb_claim_make(admin, facts->token, request->name, request->facts.key,
+                                      &review->other, f)
+                      : nb_claim_look(admin, facts->token, request->facts.key, &review->other, f);
+        if (r < 0)
+                return r;
+        facts->claim = (enum nb_claim_state)r;
+        facts->claimed_by = review->other.csr_name;
+        return 0;
+}
+
+/* kube-controller-manager usually approves these automatically. */
+static bool is_renewal(const struct nb_node_request *request) {
+        return request->node[0] && !request->flaw[0] && request->is_group_exact &&
+               strcmp(request->username, request->facts.common_name) == 0;
+}
+
+/* Of another one than it names: no node has a reason to ask for the certificate of another. */
+static bool is_of_a_node(const struct nb_node_request *request) {
+        static const char prefix[] = "system:node:";
+
+        return request->is_group_exact || !strncmp(request->username, prefix, strlen(prefix));
+}
+
+static void judge_client(struct review *review) {
+        const struct nb_node_request *request = &review->request;
+        const struct nb_client_case *facts = &review->look.facts;
+        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
+        static const char *const proofs[] = {
+                [NB_ATTESTATION_VALID] = "valid",
+                [NB_ATTESTATION_MISSING] = "missing",
+                [NB_ATTESTATION_INVALID] = "INVALID",
+                [NB_ATTESTATION_UNUSABLE] = "INVALID",
+        };
+        const char *prefix = "";
+        char text[NB_REASON_TEXT_SIZE];
+
+        review->approval = NULL;
+        review->proof = facts->record && facts->record->public_key[0] ? proofs[facts->proof] : "-";
+        review->is_forcible = reason != NB_REASON_NOT_A_TOKEN || !is_of_a_node(request);
+        if (is_renewal(request))
+                review->approval = "ok: the node itself renews its certificate";
+        else if (reason == NB_REASON_NOT_A_TOKEN)
+                (void)nb_failure_set(&review->objection, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                                     "FORGED? another user, '%s', asks for node '%s'%s%s",
+                                     request->username, request->facts.common_name,
+                                     request->flaw[0] ? ", and " : "", request->flaw);
+        else if (reason != NB_REASON_NONE) {
+                if (nb_reason_verdict(reason) == NB_VERDICT_REFUSE)
+                        prefix = "FORGED? ";
+                if (reason == NB_REASON_NODE_READY)
+                        prefix = "TAKEOVER? ";
+                (void)nb_failure_set(&review->objection, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s%s",
+                                     prefix, nb_reason_describe(reason, facts, text));
+        } else if (facts->token->node[0])
+                review->approval = "ok: the token is for this node";
+        else if (!strcmp(review->proof, "valid"))
+                review->approval = "ok: the proof by the enrolled key of the node is valid";
+        else
+                review->approval = "check it: the token is unbound, so whoever has it can ask for "
+                                   "any node";
+}
+
+static int review_serving(struct approve *approve, struct review *review, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_serving_look *look = calloc(1, sizeof(*look));
+        struct nb_hosts *hosts = &approve->hosts;
+        char reason[NB_SERVING_REASON_SIZE];
+        int r = look ? 0 : nb_failure_set_memory(f);
+
+        /* The list may be long. */
+        if (r >= 0 && (hosts->read_ms == 0 || nb_now_ms() - hosts->read_ms > NB_HOSTS_AGE_MAX_MS)) {
+                nb_hosts_done(hosts);
+                r = nb_facts_read_hosts(&approve->admin, hosts, f);
+        }
+        if (r >= 0)
+                r = nb_serving_look(&approve->admin, &review->request, hosts, look, reason, f);
+        if (r < 0)
+                return r;
+        review->proof = "-";
+        review->is_forcible = nb_serving_is_forcible((enum nb_serving_verdict)r);
+        if (r == NB_SERVING_APPROVED)
+                review->approval = "ok: the node itself asks, and all names are allowed to it";
+        else
+                (void)nb_failure_set(
+                        &review->objection, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s%s",
+                        r == NB_SERVING_MALFORMED || r == NB_SERVING_NOT_ITS_OWN ? "FORGED? " : "",
+                        reason);
+        return 0;
+}
+
+static int review_request(struct approve *approve, struct review *review, struct nb_failure *f) {
+        int r;
+
+        if (review->request.kind == NB_NODE_REQUEST_SERVING)
+                return review_serving(approve, review, f);
+        r = nb_client_look(&approve->admin, &review->request, true, &review->look, f);
+        if (r >= 0)
+                r = read_claim(&approve->admin, review, false, f);
+        if (r >= 0)
+                judge_client(review);
+        return r;
+}
 
 /* --- Showing --- */
 
-static const char *name_kind(const struct nb_node_request *request) {
-        return request->kind == NB_NODE_REQUEST_CLIENT ? "client" : "serving";
-}
-
-static const char *name_node_state(const struct nb_review *review) {
-        return !review->look.has_node       ? "absent"
-               : review->look.node.is_ready ? "Ready"
-                                            : "not Ready";
-}
-
-static void format_requestor(const struct nb_review *review, char *ret, size_t size) {
-        const struct nb_node_request *request = &review->request;
-        char description[64];
-
-        NB_TEXT_COPY_LINE(description, review->look.token.description);
-        if (!request->token_id[0])
-                snprintf(ret, size, "user %s", request->username);
-        else if (!review->look.facts.token)
-                snprintf(ret, size, "token %s, which does not exist any more", request->token_id);
-        else
-                snprintf(ret, size, "token %s for %s%s%s%s", request->token_id,
-                         review->look.token.node[0] ? review->look.token.node : "any node",
-                         description[0] ? " (" : "", description, description[0] ? ")" : "");
-}
-
-static void print_text(struct approve *approve, const struct nb_review *review) {
-        const struct nb_node_request *request = &review->request;
-        time_t now = time(NULL);
-        char age[NB_DURATION_SIZE], requestor[512];
-
-        nb_duration_format(request->created < now ? (uint64_t)(now - request->created) * 1000 : 0,
-                           age);
-        format_requestor(review, requestor, sizeof(requestor));
-        if (approve->n_printed == 0)
-                printf("%-53s %-20s %-7s  %-12s %-9s  %s\n", "NAME", "NODE", "KIND", "AGE",
-                       "NODE IS", "PROOF");
-        printf("%-53s %-20s %-7s  %-12s %-9s  %s\n", request->name,
-               request->node[0] ? request->node : "?", name_kind(request), age,
-               name_node_state(review), review->proof);
-        printf("    requested by %s\n", requestor);
-        for (unsigned i = 0; i < request->facts.n_names; i++)
-                printf("%s%s%s", i == 0 ? "    names: " : ", ", request->facts.names[i].text,
-                       i + 1 == request->facts.n_names ? "\n" : "");
-        printf("    %s\n", review->verdict);
-}
-
-static void format_json(struct nb_json_writer *writer, const struct nb_review *review) {
-        const struct nb_node_request *request = &review->request;
-        char created[NB_RFC3339_SIZE];
-
-        nb_time_format(request->created, created);
-        nb_json_open(writer, NULL, '{');
-        nb_json_put_string(writer, "name", request->name);
-        nb_json_put_string(writer, "node", request->node[0] ? request->node : NULL);
-        nb_json_put_string(writer, "kind", name_kind(request));
-        nb_json_put_string(writer, "created", created);
-        nb_json_put_string(writer, "requestor", request->username);
-        nb_json_put_string(writer, "token", request->token_id[0] ? request->token_id : NULL);
-        nb_json_put_string(writer, "tokenNode",
-                           review->look.token.node[0] ? review->look.token.node : NULL);
-        nb_json_put_string(writer, "tokenDescription", review->look.token.description);
-        nb_json_put_string(writer, "nodeState", name_node_state(review));
-        nb_json_put_string(writer, "proof", review->proof);
-        nb_json_open(writer, "names", '[');
-        for (unsigned i = 0; i < request->facts.n_names; i++)
-                nb_json_put_string(writer, NULL, request->facts.names[i].text);
-        nb_json_close(writer);
-        nb_json_put_boolean(writer, "suspicious", review->is_suspicious);
-        nb_json_put_string(writer, "verdict", review->verdict);
-        nb_json_close(writer);
-}
-
 static int show_request(void *userdata, struct nb_json *item) {
-        _cleanup_(nb_review_done) struct nb_review review = { 0 };
+        _cleanup_(review_done) struct review review = { 0 };
+        const struct nb_node_request *request = &review.request;
+        const char *description = review.look.token.description, *state = "absent";
         struct approve *approve = userdata;
+        char created[NB_RFC3339_SIZE];
         int r;
 
         nb_node_request_read(item, &review.request);
-        if (item->r < 0 || review.request.kind == NB_NODE_REQUEST_OTHER ||
-            review.request.state != NB_CSR_STATE_PENDING)
+        if (item->r < 0 || request->kind == NB_NODE_REQUEST_OTHER ||
+            request->state != NB_CSR_STATE_PENDING)
                 return item->r;
-        r = nb_review_make(&approve->admin, &approve->hosts, &review, approve->f);
+        r = review_request(approve, &review, item->f);
         if (r < 0)
                 return r;
-        if (approve->is_json)
-                format_json(&approve->writer, &review);
-        else
-                print_text(approve, &review);
-        approve->n_printed++;
+        if (!approve->has_header)
+                printf(LINE, "NAME", "NODE", "KIND", "CREATED", "NODE IS", "PROOF");
+        approve->has_header = true;
+        if (request->kind == NB_NODE_REQUEST_SERVING)
+                state = "-";
+        else if (review.look.has_node)
+                state = review.look.node.is_ready ? "Ready" : "not Ready";
+        nb_time_format(request->created, created);
+        printf(LINE, request->name, request->node[0] ? request->node : "?",
+               request->kind == NB_NODE_REQUEST_CLIENT ? "client" : "serving", created, state,
+               review.proof);
+        printf("    requested by %s%s%s%s\n", request->username, description[0] ? " (" : "",
+               description, description[0] ? ")" : "");
+        for (unsigned i = 0; i < request->facts.n_names; i++)
+                printf("%s%s%s", i == 0 ? "    names: " : ", ", request->facts.names[i].text,
+                       i + 1 == request->facts.n_names ? "\n" : "");
+        printf("    %s\n", review.approval ? review.approval : review.objection.detail);
         return 0;
 }
 
 static int show_requests(struct approve *approve, struct nb_failure *f) {
-        int r;
+        int r = nb_admin_list(&approve->admin, "listing certificate signing requests", NB_CSRS_PATH,
+                              show_request, approve, NULL, f);
 
-        approve->writer = (struct nb_json_writer){ .buffer = &approve->text, .is_indented = true };
-        nb_json_open(&approve->writer, NULL, '[');
-        r = nb_admin_list(&approve->admin, "listing certificate signing requests", NB_CSRS_PATH,
-                          show_request, approve, NULL, f);
-        if (r < 0)
-                return r;
-        if (!approve->is_json) {
-                if (approve->n_printed == 0)
-                        printf("no node waits for an approval\n");
-                return 0;
-        }
-        r = nb_json_finish(&approve->writer);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "the list cannot be formatted: %m");
-        printf("%s", approve->text.data);
-        return 0;
+        if (r >= 0 && !approve->has_header)
+                printf("no node waits for an approval\n");
+        return r;
 }
 
 /* --- Deciding --- */
 
-/* Reads and reviews the request of this name. 1: it is pending; 0: it is decided already. */
-static int read_request(struct approve *approve, const char *name, struct nb_review *review,
-                        struct nb_failure *f) {
-        int r = nb_facts_read_request(&approve->admin, name, &review->request, f);
-
-        if (r < 0)
-                return r;
-        if (r == 0)
-                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
-                                      "there is no certificate signing request '%s'; without "
-                                      "names, `approve` lists the pending ones",
-                                      name);
-        if (review->request.kind == NB_NODE_REQUEST_OTHER ||
-            strcmp(review->request.name, name) != 0)
-                return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
-                                      "%s: it is not a request for a certificate of a node", name);
-        if (review->request.state != NB_CSR_STATE_PENDING)
-                return 0;
-        r = nb_review_make(&approve->admin, &approve->hosts, review, f);
-        return r < 0 ? r : 1;
-}
-
-static int verify_unsuspicious(const struct approve *approve, const struct nb_review *review,
+static int verify_unsuspicious(const struct approve *approve, const struct review *review,
                                struct nb_failure *f) {
-        if (!review->is_suspicious || approve->is_denying ||
-            (approve->is_forced && review->is_forcible))
+        if (review->approval || approve->is_denying || (approve->is_forced && review->is_forcible))
                 return 0;
-        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s%s", review->request.name,
-                              review->verdict, review->is_forcible ? "; --force approves it" : "");
-}
-
-/* A bound token is for one use, whoever approves. */
-static int claim_token(struct approve *approve, const struct nb_review *review,
-                       struct nb_failure *f) {
-        const struct nb_node_request *request = &review->request;
-        struct nb_claim other = { 0 };
-        int r;
-
-        if (request->kind != NB_NODE_REQUEST_CLIENT || !review->look.facts.token ||
-            strcmp(review->look.token.node, request->node) != 0)
-                return 0;
-        r = nb_claim_make(&approve->admin, &review->look.token, request->name, request->facts.key,
-                          &other, f);
-        if (r < 0)
-                return r;
-        if (r == NB_CLAIM_OWN || approve->is_forced)
-                return 0;
-        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
-                              "%s: FORGED? another request (%s) has used token %s; --force "
-                              "approves it",
-                              request->name, other.csr_name, request->token_id);
+        (void)nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s", review->request.name,
+                             review->objection.detail);
+        if (review->is_forcible)
+                nb_failure_add(f, "; --force approves it");
+        return -EPERM;
 }
 
 /* UID and resourceVersion are those of the request that was reviewed. */
@@ -215,42 +234,63 @@ static int write_decision(struct approve *approve, const struct nb_node_request 
 /* A decision is final, so the opposite one is a failure. */
 static int report_decided(const struct approve *approve, const struct nb_node_request *request,
                           bool is_rehearsal, struct nb_failure *f) {
+        static const char *const states[] = {
+                [NB_CSR_STATE_APPROVED] = "approved",
+                [NB_CSR_STATE_DENIED] = "denied",
+                [NB_CSR_STATE_FAILED] = "failed",
+        };
         const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
-        const char *refusal = request->state == NB_CSR_STATE_DENIED ? "denied" : "failed";
-        const char *state = is_approved ? "approved" : refusal;
 
         if (is_approved == approve->is_denying)
-                return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final%s",
-                                      request->name, state,
-                                      is_approved ? "; revoke its token, and delete the Node if "
-                                                    "it is not the intended machine"
-                                                  : "; the machine has to submit a new request");
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final; %s",
+                                      request->name, states[request->state],
+                                      is_approved ? "revoke its token, and delete the Node if it "
+                                                    "is not the intended machine"
+                                                  : "the machine has to submit a new request");
         if (!is_rehearsal)
-                printf("%s is already %s\n", request->name, state);
+                printf("%s is already %s\n", request->name, states[request->state]);
         return 0;
 }
 
 static int decide_request(struct approve *approve, const char *name, bool is_rehearsal,
                           struct nb_failure *f) {
-        _cleanup_(nb_review_done) struct nb_review review = { 0 };
+        _cleanup_(review_done) struct review review = { 0 };
         int r;
 
-        r = read_request(approve, name, &review, f);
+        if (!nb_csr_name_is_usable(name) || nb_token_verify(name, strlen(name)) >= 0)
+                return nb_admin_refuse_word("the name of a certificate signing request", name, f);
+        r = nb_facts_read_request(&approve->admin, name, &review.request, f);
         if (r < 0)
                 return r;
         if (r == 0)
+                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
+                                      "there is no certificate signing request '%s'; without "
+                                      "names, `approve` lists the pending ones",
+                                      name);
+        if (review.request.kind == NB_NODE_REQUEST_OTHER || strcmp(review.request.name, name) != 0)
+                return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                                      "%s: it is not a request for a certificate of a node", name);
+        if (review.request.state != NB_CSR_STATE_PENDING)
                 return report_decided(approve, &review.request, is_rehearsal, f);
-        r = verify_unsuspicious(approve, &review, f);
+        r = review_request(approve, &review, f);
+        if (r >= 0)
+                r = verify_unsuspicious(approve, &review, f);
         if (r < 0 || is_rehearsal)
                 return r;
-        r = approve->is_denying ? 0 : claim_token(approve, &review, f);
+        if (!approve->is_denying && review.request.kind == NB_NODE_REQUEST_CLIENT) {
+                r = read_claim(&approve->admin, &review, true, f);
+                if (r < 0)
+                        return r;
+                judge_client(&review);
+                r = verify_unsuspicious(approve, &review, f);
+        }
         return r < 0 ? r : write_decision(approve, &review.request, f);
 }
 
 /* Reviews all requests before the first is approved, so that nothing is half done. */
-static int decide_requests(struct approve *approve, const char *const *names, size_t n,
+static int decide_requests(struct approve *approve, char *const *names, int n,
                            struct nb_failure *f) {
-        for (size_t i = 0; i < 2 * n; i++) {
+        for (int i = 0; i < 2 * n; i++) {
                 int r = decide_request(approve, names[i % n], i < n, f);
 
                 if (r < 0)
@@ -261,59 +301,29 @@ static int decide_requests(struct approve *approve, const char *const *names, si
 
 /* --- Command line --- */
 
-static int verify_name(const char *name, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
-
-        if (nb_token_verify(name, strlen(name)) == 0)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "expected the name of a certificate signing request, found a "
-                                      "token");
-        if (!nb_csr_name_is_usable(name))
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "%s is not the name of a certificate signing request",
-                                      nb_word_quote(name, quoted));
-        return 0;
-}
-
 static void approve_done(struct approve *approve) {
         nb_admin_done(&approve->admin);
         nb_hosts_done(&approve->hosts);
-        nb_buffer_done(&approve->text);
 }
 
-int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(approve_done) struct approve approve = { .text = NB_BUFFER_INIT(OUTPUT_MAX),
-                                                           .f = f };
-        _cleanup_(nb_freep) const char **names = calloc((size_t)options->argc, sizeof(*names));
-        struct nb_admin_place place = { 0 };
-        const char *output = "text";
+int nb_approve(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(approve_done) struct approve approve = { 0 };
         const struct nb_option rows[] = {
-                NB_ADMIN_PLACE_OPTIONS(place),
+                NB_ADMIN_PLACE_OPTIONS(approve.admin.place),
                 { "force", NULL,
                   "also approve requests that look forged, unless a name belongs to others",
                   .ret_switch = &approve.is_forced },
                 { "deny", NULL, "deny the requests instead", .ret_switch = &approve.is_denying },
-                { "output", "FORMAT", "text or json", .ret_value = &output },
-                { "o", "FORMAT", .ret_value = &output },
                 { NULL },
         };
-        size_t n = 0;
-        int r;
+        int n = nb_admin_read_line(options, rows, options->argc, f), r;
 
-        if (!names)
-                return nb_failure_set_memory(f);
-        r = nb_admin_read_line(options, rows, names, (size_t)options->argc, &n, f);
-        for (size_t i = 0; i < n && r >= 0; i++)
-                r = verify_name(names[i], f);
-        if (r < 0)
-                return r;
-        approve.is_json = strcmp(output, "json") == 0;
-        if (!approve.is_json && strcmp(output, "text") != 0)
-                return nb_failure_set(f, NB_USAGE, 0, "'--output' must be text or json");
+        if (n < 0)
+                return n;
         if (n == 0 && (approve.is_forced || approve.is_denying))
                 return nb_failure_set(f, NB_USAGE, 0, "'--force' and '--deny' require names");
-        r = nb_admin_connect(&place, &approve.admin, f);
+        r = nb_admin_connect(&approve.admin.place, &approve.admin, f);
         if (r < 0)
                 return r;
-        return n > 0 ? decide_requests(&approve, names, n, f) : show_requests(&approve, f);
+        return n > 0 ? decide_requests(&approve, options->argv, n, f) : show_requests(&approve, f);
 }

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
-#include <assert.h>
+/* `node-bootstrap-admin cluster-info publish`. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/client/calls.h"
-#include "admin/commands/cluster_info_command.h"
-#include "admin/policy/bootstrap_token.h"
-#include "base/buffer.h"
+#include "admin/commands/admin_commands.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
-#include "crypto/certificate.h"
+#include "kube/cluster_info.h"
 
 #define RBAC "rbac.authorization.k8s.io"
 #define RBAC_PATH "/apis/" RBAC "/v1/"
@@ -23,17 +19,17 @@
 /* cluster-info, or an object of RBAC. The JSON below is what the API server writes, with the
  * members in its order, so that it can be compared as text. */
 struct row {
-        const char *kind, *namespace, *name;
+        const char *kind, *name;
         const char *collection;   /* path */
         const char *role;         /* of a binding: its roleRef, which nobody can change */
         const char *field, *item; /* the list that decides, and what it has to have */
         const char *group;        /* of a binding for tokens */
+        bool is_public;           /* in the namespace kube-public */
         bool is_auto_approval;
 };
 
 #define IN_PUBLIC(object_kind, object_name, path) \
-        .kind = (object_kind), .namespace = "kube-public", .name = (object_name), \
-        .collection = (path)
+        .kind = (object_kind), .name = (object_name), .collection = (path), .is_public = true
 #define RULE(resource, names) \
         .field = "rules", \
         .item = "{\"verbs\":[\"get\"],\"apiGroups\":[\"\"],\"resources\":[\"" resource "\"]" names \
@@ -74,16 +70,18 @@ static const struct row rows[] = {
                           NB_TOKEN_GROUP_ENROLLED) },
 };
 
-enum state { UNCHANGED, CREATED, CHANGED, LEFT_OUT };
+struct publication {
+        struct nb_admin *admin;
+        struct nb_cluster cluster; /* for cluster-info; owns nothing */
+        bool is_dry_run, is_forced, is_auto_approved;
+};
 
 /* One object: how it is, and the request that makes it as it should be. */
 struct plan {
         const struct row *row;
-        char title[128];   /* "Role kube-public/kubeadm:bootstrap-signer-clusterinfo" */
-        char reading[160]; /* for messages; `found` refers to it */
-        enum state state;
-        struct nb_json found; /* without a root if the object does not exist */
-        struct nb_buffer body;
+        char title[128];       /* "Role kubeadm:bootstrap-signer-clusterinfo" */
+        struct nb_json found;  /* without a root if the object does not exist */
+        struct nb_buffer body; /* empty: nothing is to be changed */
 };
 
 static void plan_done(struct plan *plan) {
@@ -91,76 +89,32 @@ static void plan_done(struct plan *plan) {
         nb_buffer_done(&plan->body);
 }
 
-bool nb_host_is_loopback(const char *host) {
-        struct in_addr address;
-
-        return !strcmp(host, "localhost") || !strcmp(host, "::1") ||
-               (!strncmp(host, "127.", 4) && inet_pton(AF_INET, host, &address) == 1);
-}
-
 /* --- cluster-info: is it of this cluster? --- */
-
-int nb_publication_parse(const char *kubeconfig, struct nb_cluster *ret_cluster,
-                         struct nb_failure *f) {
-        const struct nb_kubeconfig_input input = {
-                .origin = "kubeconfig in cluster-info",
-                .text = kubeconfig,
-                .len = strlen(kubeconfig),
-        };
-
-        return nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, ret_cluster, NULL, f);
-}
-
-static bool has_all(const struct nb_certificates *certificates, const struct nb_certificates *of) {
-        for (size_t i = 0; i < nb_certificates_count(of); i++) {
-                size_t j = 0;
-
-                while (j < nb_certificates_count(certificates) &&
-                       memcmp(nb_certificate_pin(certificates, j), nb_certificate_pin(of, i),
-                              NB_SHA256_SIZE) != 0)
-                        j++;
-                if (j == nb_certificates_count(certificates))
-                        return false;
-        }
-        return true;
-}
-
-int nb_publication_compare_ca(const struct nb_cluster *a, const struct nb_cluster *b) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *ca_a = NULL, *ca_b = NULL;
-        int r = nb_certificates_parse(a->ca, a->ca_len, false, &ca_a);
-
-        if (r >= 0)
-                r = nb_certificates_parse(b->ca, b->ca_len, false, &ca_b);
-        return r < 0 ? r : has_all(ca_a, ca_b) && has_all(ca_b, ca_a);
-}
 
 /* 1: its kubeconfig is equivalent, for example because another version of kubeadm wrote it, and
  * stays; 0: it is replaced. */
-static int verify_cluster(struct plan *plan, const struct nb_cluster *wanted, bool is_forced,
+static int verify_cluster(struct plan *plan, const struct publication *publication,
                           struct nb_failure *f) {
+        const struct nb_cluster *wanted = &publication->cluster;
         const char *text = nb_json_string(&plan->found, "data.kubeconfig");
         _cleanup_(nb_cluster_done) struct nb_cluster found = { 0 };
         struct nb_failure unusable = { 0 };
         char found_server[NB_URL_MAX], wanted_server[NB_URL_MAX];
-        int r;
+        bool has_ca, is_same;
 
-        assert(wanted);
         if (plan->found.r < 0 || !text)
                 return plan->found.r;
-        r = nb_publication_parse(text, &found, &unusable);
-        if (r >= 0)
-                r = nb_publication_compare_ca(&found, wanted);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0 || (r > 0 && nb_url_is_equal(&found.server, &wanted->server)))
-                return r > 0;
-        if (is_forced)
-                return 0;
+        if (nb_cluster_info_parse_cluster(text, &found, &unusable) < 0)
+                return unusable.code == NB_INTERNAL ? nb_failure_set_memory(f) : 0;
+        has_ca = nb_publication_has_ca(&found, wanted);
+        is_same = has_ca && nb_url_is_equal(&found.server, &wanted->server);
+        if (is_same || publication->is_forced)
+                return is_same;
         nb_url_format(&found.server, found_server);
         nb_url_format(&wanted->server, wanted_server);
         return nb_failure_set(
                 f, NB_ADMIN_WRONG_CLUSTER, 0, "%s: it names %s: expected %s, found %s", plan->title,
-                r > 0 ? "another server of this cluster" : "another CA than the kubeconfig",
+                has_ca ? "another server of this cluster" : "another CA than the kubeconfig",
                 wanted_server, found_server);
 }
 
@@ -168,7 +122,6 @@ static int verify_cluster(struct plan *plan, const struct nb_cluster *wanted, bo
 static void format_kubeconfig(const struct nb_cluster *cluster, struct nb_buffer *ret) {
         char server[NB_URL_MAX];
 
-        assert(cluster);
         nb_url_format(&cluster->server, server);
         nb_buffer_append_string(ret, "apiVersion: v1\n"
                                      "clusters:\n"
@@ -191,9 +144,8 @@ static void format_kubeconfig(const struct nb_cluster *cluster, struct nb_buffer
 
 /* The list that decides, as the API server wrote it; "[]" if it is missing. */
 static const char *list_of(struct plan *plan) {
-        const char *list = plan->state == CHANGED
-                                   ? nb_json_text(&plan->found, plan->row->field, '[')
-                                   : NULL;
+        const char *list = plan->found.root ? nb_json_text(&plan->found, plan->row->field, '[')
+                                            : NULL;
 
         return list ? list : "[]";
 }
@@ -212,106 +164,75 @@ static int verify_list(struct plan *plan, struct nb_failure *f) {
                 return plan->found.r;
         if (role && !strcmp(role, row->role))
                 return strstr(list, row->item) != NULL;
-        (void)nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s: expected the roleRef %s, found %s",
-                             plan->title, row->role, role ? role : "none");
-        nb_failure_add(f,
-                       "; a roleRef cannot be changed, so delete the binding with `kubectl delete "
-                       "%s%s%s %s`, and run this command again",
-                       row->kind, row->namespace ? " --namespace=" : "",
-                       row->namespace ? row->namespace : "", row->name);
-        return -EPROTO;
+        return nb_failure_set(
+                f, NB_ADMIN_EXISTS, 0,
+                "%s: a roleRef cannot be changed, so delete the binding with `kubectl "
+                "delete %s %s%s`, and run this command again: expected %s, found %s",
+                plan->title, row->kind, row->name, row->is_public ? " --namespace=kube-public" : "",
+                row->role, role ? role : "none");
 }
 
-/* The whole object, or a merge patch of the field that differs. A merge patch replaces a list, so
- * the subjects that exist are repeated; resourceVersion makes it fail with 409 if somebody has
- * changed them in the meantime. */
+/* A new object, or a merge patch with the field that differs. A merge patch replaces a list, so the
+ * subjects that exist are repeated; resourceVersion makes it fail with 409 if somebody has changed
+ * them in the meantime. */
 static int format_body(struct plan *plan, const struct nb_cluster *cluster) {
         _cleanup_(nb_buffer_done) struct nb_buffer kubeconfig = NB_BUFFER_INIT(OBJECT_MAX);
         const struct row *row = plan->row;
-        const char *list;
+        const char *list = row->role ? list_of(plan) : "[]";
         struct nb_buffer *body = &plan->body;
-        char version[NB_RESOURCE_VERSION_SIZE];
+        char version[NB_RESOURCE_VERSION_SIZE] = "";
 
-        if (plan->state == CREATED)
-                nb_buffer_printf(body,
-                                 "{\"kind\":\"%s\",\"apiVersion\":\"%s\","
-                                 "\"metadata\":{\"name\":\"%s\"},",
-                                 row->kind, row->field ? RBAC "/v1" : "v1", row->name);
-        else {
+        if (plan->found.root)
                 nb_json_copy(&plan->found, "metadata.resourceVersion", version, sizeof(version));
-                if (plan->found.r < 0)
-                        return plan->found.r;
-                nb_buffer_printf(body, "{\"metadata\":{\"resourceVersion\":\"%s\"},", version);
-        }
-        if (row->role && plan->state == CREATED)
+        nb_buffer_printf(body,
+                         "{\"kind\":\"%s\",\"apiVersion\":\"%s\","
+                         "\"metadata\":{\"name\":\"%s\",\"resourceVersion\":\"%s\"},",
+                         row->kind, row->field ? RBAC "/v1" : "v1", row->name, version);
+        if (row->role)
                 nb_buffer_printf(body, "\"roleRef\":%s,", row->role);
-        if (row->field) {
-                list = row->role ? list_of(plan) : "[]";
+        if (row->field)
                 nb_buffer_printf(body, "\"%s\":%.*s%s%s]}", row->field, (int)strlen(list) - 1, list,
                                  list[1] != ']' ? "," : "", row->item);
-                return plan->found.r < 0 ? plan->found.r : body->error;
+        else {
+                format_kubeconfig(cluster, &kubeconfig);
+                nb_buffer_append_string(body, "\"data\":{\"kubeconfig\":");
+                nb_json_quote(kubeconfig.data, kubeconfig.len, body);
+                nb_buffer_append_string(body, "}}");
         }
-        format_kubeconfig(cluster, &kubeconfig);
-        if (kubeconfig.error < 0)
-                return kubeconfig.error;
-        nb_buffer_append_string(body, "\"data\":{\"kubeconfig\":");
-        nb_json_quote(kubeconfig.data, kubeconfig.len, body);
-        nb_buffer_append_string(body, "}}");
-        return body->error;
+        return plan->found.r < 0      ? plan->found.r
+               : kubeconfig.error < 0 ? kubeconfig.error
+                                      : body->error;
 }
 
-static int plan_object(struct nb_admin *admin, const struct nb_publication *publication,
-                       const struct nb_cluster *cluster, struct plan *plan, struct nb_failure *f) {
+/* `plan` has a row, and is zero otherwise. */
+static int plan_object(const struct publication *publication, struct plan *plan,
+                       struct nb_failure *f) {
         const struct row *row = plan->row;
-        const bool is_left = row->is_auto_approval && !publication->is_auto_approved;
         char path[NB_ADMIN_PATH_MAX];
         int r;
 
         plan->body = (struct nb_buffer)NB_BUFFER_INIT(OBJECT_MAX);
-        snprintf(plan->title, sizeof(plan->title), "%s %s%s%s", row->kind,
-                 row->namespace ? row->namespace : "", row->namespace ? "/" : "", row->name);
-        snprintf(plan->reading, sizeof(plan->reading), "reading the %s", plan->title);
+        snprintf(plan->title, sizeof(plan->title), "%s %s", row->kind, row->name);
         snprintf(path, sizeof(path), "%s/%s", row->collection, row->name);
-        r = nb_admin_get(admin, plan->reading, path, &plan->found, f);
-        if (r < 0)
-                return r;
-        plan->state = r > 0 ? is_left ? UNCHANGED : CHANGED : is_left ? LEFT_OUT : CREATED;
-        if (plan->state == CHANGED) {
-                r = row->field ? verify_list(plan, f)
-                               : verify_cluster(plan, cluster, publication->is_forced, f);
-                if (r < 0)
-                        return r;
-                if (r > 0)
-                        plan->state = UNCHANGED;
-        }
-        r = plan->state == CREATED || plan->state == CHANGED ? format_body(plan, cluster) : 0;
+        r = nb_admin_get(publication->admin, plan->title, path, &plan->found, f);
+        if (r > 0)
+                r = row->field ? verify_list(plan, f) : verify_cluster(plan, publication, f);
+        if (r == 0)
+                r = format_body(plan, &publication->cluster);
         if (r < 0 && f->code == NB_NONE)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format the %s: %m", plan->title);
         return r;
 }
 
-#define LEFT_OUT_TEXT \
-        "not created without --auto-approve, since it lets the holder of any token of kubeadm's " \
-        "group join as any node"
-
-static void print_plan(struct plan *plan, const struct nb_cluster *cluster) {
-        static const char *const words[] = {
-                [UNCHANGED] = "unchanged",
-                [CREATED] = "will be created",
-                [CHANGED] = "will be changed",
-                [LEFT_OUT] = LEFT_OUT_TEXT,
-        };
+static void print_difference(struct plan *plan, const struct nb_cluster *cluster) {
         const struct row *row = plan->row;
         char server[NB_URL_MAX], list[LINE_SIZE];
 
-        printf("%s: %s\n", plan->title, words[plan->state]);
-        if (plan->state == UNCHANGED || plan->state == LEFT_OUT)
-                return;
-        nb_url_format(&cluster->server, server);
-        if (plan->state == CHANGED && row->field && !row->role) {
+        if (plan->found.root && row->field && !row->role) {
                 NB_TEXT_COPY_LINE(list, list_of(plan));
                 printf("    - %s\n", list);
         }
+        nb_url_format(&cluster->server, server);
         printf("    + %s%s\n", row->field ? row->item : "server: ", row->field ? "" : server);
 }
 
@@ -319,91 +240,110 @@ static void print_plan(struct plan *plan, const struct nb_cluster *cluster) {
 
 static int apply_plan(struct nb_admin *admin, const struct plan *plan, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        const bool is_new = plan->state == CREATED;
-        char what[192], path[NB_ADMIN_PATH_MAX];
-        const struct nb_admin_call call = { .method = is_new ? "POST" : "PATCH",
-                                            .what = what,
-                                            .path = path,
-                                            .body = plan->body.data,
-                                            .body_len = plan->body.len };
-        int r;
+        const bool is_new = !plan->found.root;
+        char path[NB_ADMIN_PATH_MAX];
+        struct nb_admin_call call = { .method = is_new ? "POST" : "PATCH",
+                                      .what = plan->title,
+                                      .path = path };
 
-        snprintf(what, sizeof(what), "%s the %s", is_new ? "creating" : "changing", plan->title);
         snprintf(path, sizeof(path), "%s%s%s", plan->row->collection, is_new ? "" : "/",
                  is_new ? "" : plan->row->name);
-        r = nb_admin_perform(admin, &call, &answer, f);
-        if (r == 409)
-                return nb_failure_set_http(f, NB_ADMIN_CONFLICT, r, "%s: it was %s meanwhile", what,
-                                           is_new ? "created" : "changed");
-        if (r == 404)
-                return nb_failure_set_http(f, NB_ADMIN_MISSING, r, "%s: %s was deleted meanwhile",
-                                           what, is_new ? "its namespace" : "it");
-        return r < 0 ? r : 0;
+        return nb_admin_write(admin, &call, &plan->body, &answer, f);
 }
 
-static int plan_and_apply(struct nb_admin *admin, const struct nb_publication *publication,
-                          const struct nb_cluster *cluster, struct plan *plans,
-                          struct nb_failure *f) {
-        unsigned n = 0, n_done = 0;
-        int r;
+/* Prints what is to be changed, or changes it. *n counts the changes. */
+static int visit_objects(const struct publication *publication, bool is_applying, unsigned *n,
+                         struct nb_failure *f) {
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                _cleanup_(plan_done) struct plan plan = { .row = &rows[i] };
+                int r;
 
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                plans[i].row = &rows[i];
-                r = plan_object(admin, publication, cluster, &plans[i], f);
-                if (r < 0)
-                        return r;
-                n += plans[i].body.len > 0;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                print_plan(&plans[i], cluster);
-        if (publication->is_dry_run || n == 0)
-                return 0;
-        putchar('\n');
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                if (plans[i].body.len == 0)
+                if (plan.row->is_auto_approval && !publication->is_auto_approved)
                         continue;
-                r = apply_plan(admin, &plans[i], f);
-                if (r < 0 && n_done > 0)
-                        nb_failure_add(f, "; %u of %u changes were already made", n_done, n);
+                r = plan_object(publication, &plan, f);
+                if (r >= 0 && plan.body.len == 0) {
+                        if (!is_applying)
+                                printf("%s: unchanged\n", plan.title);
+                        continue;
+                }
+                if (r >= 0 && is_applying)
+                        r = apply_plan(publication->admin, &plan, f);
                 if (r < 0)
                         return r;
-                printf("%s %s\n", plans[i].title,
-                       plans[i].state == CREATED ? "created" : "changed");
-                n_done++;
+                printf("%s: %s%s\n", plan.title, is_applying ? "" : "will be ",
+                       plan.found.root ? "changed" : "created");
+                if (!is_applying)
+                        print_difference(&plan, &publication->cluster);
+                ++*n;
         }
         return 0;
 }
 
-int nb_publication_apply(struct nb_admin *admin, const struct nb_publication *publication,
-                         struct nb_failure *f) {
-        struct nb_cluster cluster = admin->cluster; /* a copy for another server; owns nothing */
-        struct plan plans[N_ELEMENTS(rows)] = { 0 };
+/* The objects are read again before they are changed. */
+static int publish(const struct publication *publication, struct nb_failure *f) {
+        const struct nb_cluster *cluster = &publication->cluster;
+        unsigned n = 0, n_done = 0;
         int r;
 
-        if (publication->server.host[0])
-                cluster.server = publication->server;
-        if (!cluster.ca)
+        if (!cluster->ca)
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
                                       "%s: expected the CA of the cluster "
                                       "(certificate-authority-data), found none",
-                                      admin->origin);
-        if (nb_host_is_loopback(cluster.server.host))
+                                      publication->admin->origin);
+        if (nb_host_is_loopback(cluster->server.host))
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "other machines cannot reach the server '%s', which "
                                       "cluster-info would name; set one with --server",
-                                      cluster.server.host);
-        r = plan_and_apply(admin, publication, &cluster, plans, f);
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                plan_done(&plans[i]);
+                                      cluster->server.host);
+        r = visit_objects(publication, false, &n, f);
+        if (r < 0 || publication->is_dry_run || n == 0)
+                return r;
+        putchar('\n');
+        r = visit_objects(publication, true, &n_done, f);
+        if (r < 0 && n_done > 0)
+                nb_failure_add(f, "; %u of %u changes were already made", n_done, n);
         return r;
 }
 
+int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
+        struct publication publication = { .admin = &admin };
+        const char *server = NULL;
+        const struct nb_option options_rows[] = {
+                NB_ADMIN_PLACE_OPTIONS(admin.place),
+                { "server", "URL", "name this server in cluster-info instead of the kubeconfig's",
+                  .ret_value = &server },
+                { "dry-run", NULL, "only show the changes", .ret_switch = &publication.is_dry_run },
+                { "force", NULL, "replace a cluster-info that names another CA or server",
+                  .ret_switch = &publication.is_forced },
+                { "auto-approve", NULL,
+                  "let kube-controller-manager approve every request with a token of kubeadm's "
+                  "group",
+                  .ret_switch = &publication.is_auto_approved },
+                { NULL },
+        };
+        struct nb_url url;
+        int r = nb_options_read(options, options_rows, f);
+
+        if (r >= 0 && server && nb_url_parse(server, strlen(server), &url) < 0)
+                return nb_admin_refuse_word("'--server' to be https://HOST[:PORT]", server, f);
+        if (r >= 0)
+                r = nb_admin_connect(&admin.place, &admin, f);
+        if (r < 0)
+                return r;
+        publication.cluster = admin.cluster;
+        if (server)
+                publication.cluster.server = url;
+        return publish(&publication, f);
+}
+
 int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_failure *f) {
+        const struct publication publication = { .admin = admin };
         _cleanup_(plan_done) struct plan plan = { .row = rows };
         int r;
 
         while (!plan.row->group || strcmp(plan.row->group, group) != 0)
                 plan.row++;
-        r = plan_object(admin, &(const struct nb_publication){ 0 }, NULL, &plan, f);
+        r = plan_object(&publication, &plan, f);
         return r < 0 || plan.body.len == 0 ? r : apply_plan(admin, &plan, f);
 }

@@ -7,8 +7,7 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
-#include "admin/commands/cluster_info_command.h"
-#include "admin/commands/token_command.h"
+#include "admin/commands/admin_commands.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
 #include "base/encoding.h"
@@ -22,7 +21,6 @@
 #include "system/clock.h"
 
 #define TIMEOUT_MS 15000
-#define GROUPS_MAX 16
 #define SLACK_SEC 60 /* for kube-controller-manager to sign or to delete */
 #define CLIENT_CA_PATH \
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
@@ -30,6 +28,7 @@
 #define RUN_CONTROLLERS \
         "run kube-controller-manager with --controllers=*,bootstrapsigner,tokencleaner, or " \
         "node-bootstrap-controller.service"
+#define OK "ok           "
 
 /* For the API server's --authentication-config (Kubernetes 1.34 or newer), which replaces
  * --anonymous-auth. */
@@ -41,28 +40,26 @@
         "          conditions:\n" \
         "          - path: " NB_CLUSTER_INFO_PATH "\n"
 
-enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_PROBLEM, LEVEL_UNKNOWN };
+enum level { LEVEL_WARNING, LEVEL_PROBLEM, LEVEL_UNKNOWN };
 
 struct verification {
         struct nb_admin *admin;
-        struct nb_json info; /* without a root: there is no cluster-info */
-        struct nb_cluster cluster;
-        const char *kubeconfig; /* in `info`; NULL: it is unusable */
+        struct nb_json info, client_ca_info; /* without a root: not read */
+        struct nb_cluster cluster;           /* in cluster-info */
+        const char *kubeconfig;              /* in `info`; NULL: it is unusable */
         time_t now;
         unsigned n_problems, n_unknown;
 
         /* Of the tokens. */
         bool are_tokens_known;
-        unsigned n_tokens, n_expired, n_unsigned, n_wrongly_signed;
-        unsigned n_restricted;                 /* only node-bootstrap approves their requests */
-        char unsigned_id[NB_TOKEN_ID_LEN + 1]; /* one of them */
-        char groups[GROUPS_MAX][NB_TOKEN_GROUPS_MAX + 1];
-        unsigned n_groups;
-        bool has_more_groups;
-        struct nb_bootstrap_token token; /* one that may authenticate; "" for none */
+        unsigned n_tokens, n_expired;
+        unsigned n_restricted;        /* only node-bootstrap approves their requests */
+        char not_signed[256];         /* those with which cluster-info is not signed */
+        char groups[1024];            /* as nb_text_list_add() */
+        char token[NB_TOKEN_LEN + 1]; /* one that may authenticate; "" for none */
 
         /* Of the requests. */
-        struct nb_certificates *client_ca; /* NULL: not known */
+        const char *client_ca; /* NULL: not known */
         unsigned n_unissued, n_pending, n_issued, n_untrusted;
         time_t oldest;                /* of those that are pending */
         char issuer[NB_SUBJECT_SIZE]; /* of one that no API server trusts */
@@ -70,15 +67,15 @@ struct verification {
 
 static void verification_done(struct verification *verification) {
         nb_json_done(&verification->info);
+        nb_json_done(&verification->client_ca_info);
         nb_cluster_done(&verification->cluster);
-        nb_bootstrap_token_done(&verification->token);
-        nb_certificates_free(verification->client_ca);
+        explicit_bzero(verification->token, sizeof(verification->token));
 }
 
 __attribute__((format(printf, 4, 5))) static void report(struct verification *verification,
                                                          enum level level, const char *remedy,
                                                          const char *format, ...) {
-        static const char *const words[] = { "ok", "warning", "PROBLEM", "not known" };
+        static const char *const words[] = { "warning", "PROBLEM", "not known" };
         char line[1024]; /* a name from the cluster may be any text */
         va_list arguments;
 
@@ -95,48 +92,26 @@ __attribute__((format(printf, 4, 5))) static void report(struct verification *ve
 /* --- cluster-info --- */
 
 static int check_cluster_info(struct verification *verification, struct nb_failure *f) {
-        int r = nb_admin_get(verification->admin, "reading the ConfigMap kube-public/cluster-info",
-                             NB_CLUSTER_INFO_PATH, &verification->info, f);
-        const char *kubeconfig = r > 0 ? nb_json_string(&verification->info, "data.kubeconfig")
-                                       : NULL;
+        const struct nb_cluster *own = &verification->admin->cluster;
+        int r = nb_publication_read(verification->admin, &verification->info,
+                                    &verification->cluster, f);
 
-        if (r < 0)
+        if (r < 0 && f->code != NB_ADMIN_MISSING && f->code != NB_CLUSTER_INFO_UNACCEPTABLE)
                 return r;
-        if (!kubeconfig) {
-                report(verification, LEVEL_PROBLEM, PUBLISH " creates it",
-                       "there is no ConfigMap kube-public/cluster-info with a kubeconfig");
-                return 0;
-        }
-        r = nb_publication_parse(kubeconfig, &verification->cluster, f);
         if (r < 0) {
                 report(verification, LEVEL_PROBLEM, PUBLISH " repairs it", "%s", f->detail);
                 nb_failure_clear(f);
                 return 0;
         }
-        report(verification, LEVEL_OK, NULL, "cluster-info exists");
-        verification->kubeconfig = kubeconfig;
-        return 0;
-}
-
-static int check_ca(struct verification *verification, struct nb_failure *f) {
-        int r;
-
-        if (!verification->kubeconfig || !verification->admin->cluster.ca)
+        verification->kubeconfig = nb_json_string(&verification->info, "data.kubeconfig");
+        printf(OK "cluster-info exists\n");
+        if (!own->ca)
                 return 0;
-        r = nb_publication_compare_ca(&verification->cluster, &verification->admin->cluster);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0) {
-                report(verification, LEVEL_PROBLEM, PUBLISH " repairs it",
-                       "cluster-info: expected CA certificates, found %s",
-                       nb_certificates_reason(r));
-                verification->kubeconfig = NULL;
-        } else if (r == 0)
+        if (nb_publication_has_ca(&verification->cluster, own))
+                printf(OK "cluster-info has the CA certificates of the kubeconfig\n");
+        else
                 report(verification, LEVEL_PROBLEM, PUBLISH " shows the difference",
                        "cluster-info has other CA certificates than the kubeconfig");
-        else
-                report(verification, LEVEL_OK, NULL,
-                       "cluster-info and the kubeconfig have the same CA certificates");
         return 0;
 }
 
@@ -144,7 +119,7 @@ static int check_ca(struct verification *verification, struct nb_failure *f) {
  * CAs. */
 static int check_anonymous(struct verification *verification, _unused_ struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         struct nb_failure failure = { 0 };
         char server[NB_URL_MAX];
         int r;
@@ -160,17 +135,14 @@ static int check_anonymous(struct verification *verification, _unused_ struct nb
         r = nb_api_init(&api, &verification->cluster, NULL, nb_now_ms() + TIMEOUT_MS, &failure);
         if (r >= 0)
                 r = nb_cluster_info_fetch_verified(&api, &info, &failure);
-        nb_cluster_info_done(&info);
         if (r == -ECANCELED && failure.code == NB_NONE)
                 return r;
         if (r >= 0)
-                report(verification, LEVEL_OK, NULL, "anybody can read cluster-info at %s", server);
+                printf(OK "anybody can read cluster-info at %s\n", server);
         else if (failure.http_status == 401 || failure.http_status == 403) {
                 report(verification, LEVEL_PROBLEM,
-                       failure.http_status == 401
-                               ? "the API server accepts no anonymous requests; allow this one:"
-                               : PUBLISH " repairs the Role and RoleBinding; if they exist, allow "
-                                         "the path:",
+                       PUBLISH " repairs the Role and RoleBinding; if they exist, allow anonymous "
+                               "requests for the path:",
                        "machines without a credential cannot read cluster-info at %s (%ld)", server,
                        failure.http_status);
                 printf(STANZA);
@@ -185,23 +157,8 @@ static int check_anonymous(struct verification *verification, _unused_ struct nb
 
 /* --- Tokens --- */
 
-static void add_groups(struct verification *verification, const char *groups) {
-        for (size_t len; *groups; groups += len + (groups[len] == ',')) {
-                unsigned i = 0;
-
-                len = strcspn(groups, ",");
-                while (i < verification->n_groups &&
-                       (strlen(verification->groups[i]) != len ||
-                        strncmp(verification->groups[i], groups, len) != 0))
-                        i++;
-                if (i == verification->n_groups && i < GROUPS_MAX)
-                        snprintf(verification->groups[verification->n_groups++],
-                                 sizeof(verification->groups[0]), "%.*s", (int)len, groups);
-                verification->has_more_groups |= i == GROUPS_MAX;
-        }
-}
-
-static int check_signature(struct verification *verification, struct nb_bootstrap_token *token) {
+static int check_signature(struct verification *verification,
+                           const struct nb_bootstrap_token *token) {
         char expected[NB_JWS_LEN + 1];
         struct nb_buffer signature = NB_BUFFER_IN(expected);
         char path[64];
@@ -218,9 +175,7 @@ static int check_signature(struct verification *verification, struct nb_bootstra
                 return r;
         if (found && !strcmp(found, expected))
                 return 0;
-        verification->n_wrongly_signed += found != NULL;
-        verification->n_unsigned += !found;
-        memcpy(verification->unsigned_id, token->id, sizeof(token->id));
+        nb_text_list_add(verification->not_signed, sizeof(verification->not_signed), token->id);
         return 0;
 }
 
@@ -242,8 +197,11 @@ static int visit_secret(void *userdata, struct nb_json *item) {
         if (!token.may_authenticate)
                 return 0;
         verification->n_restricted += strstr(token.groups, NB_TOKEN_GROUP_NODE) != NULL;
-        add_groups(verification, token.groups);
-        verification->token = token;
+        snprintf(verification->token, sizeof(verification->token), "%s.%.*s", token.id,
+                 NB_TOKEN_SECRET_LEN, token.secret);
+        for (char *next = token.groups, *group; (group = strsep(&next, ","));)
+                if (group[0])
+                        nb_text_list_add(verification->groups, sizeof(verification->groups), group);
         return 0;
 }
 
@@ -259,15 +217,13 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
                 report(verification, LEVEL_WARNING, RUN_CONTROLLERS,
                        "expired tokens that were not removed: %u; no tokencleaner is running",
                        verification->n_expired);
-        if (verification->n_unsigned + verification->n_wrongly_signed > 0)
+        if (verification->not_signed[0])
                 report(verification, LEVEL_PROBLEM, RUN_CONTROLLERS,
-                       "cluster-info is not signed with %u of %u tokens, and wrongly signed with "
-                       "%u, such as %s: no bootstrapsigner is running",
-                       verification->n_unsigned, verification->n_tokens,
-                       verification->n_wrongly_signed, verification->unsigned_id);
+                       "cluster-info is not signed, or wrongly, with these of %u tokens: %s. No "
+                       "bootstrapsigner is running",
+                       verification->n_tokens, verification->not_signed);
         else if (verification->kubeconfig)
-                report(verification, LEVEL_OK, NULL, "cluster-info is signed with all tokens (%u)",
-                       verification->n_tokens);
+                printf(OK "cluster-info is signed with all tokens (%u)\n", verification->n_tokens);
         return 0;
 }
 
@@ -276,21 +232,17 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
 static int check_authentication(struct verification *verification, struct nb_failure *f) {
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        const struct nb_bootstrap_token *token = &verification->token;
-        char text[NB_TOKEN_TEXT_SIZE];
         int r;
 
-        if (!token->id[0]) {
+        if (!verification->token[0]) {
                 if (verification->are_tokens_known)
                         report(verification, LEVEL_UNKNOWN, NULL,
                                "whether the API server accepts bootstrap tokens: there is none "
                                "that may authenticate");
                 return 0;
         }
-        nb_token_format(token, text);
-        r = nb_identity_set_token(&identity, text, NB_TOKEN_LEN, "Secret of the token");
-        explicit_bzero(text, sizeof(text));
-        if (r < 0)
+        if (nb_identity_set_token(&identity, verification->token, NB_TOKEN_LEN,
+                                  "Secret of the token") < 0)
                 return nb_failure_set_memory(f);
         r = nb_api_init(&api, &verification->admin->cluster, &identity, nb_now_ms() + TIMEOUT_MS,
                         f);
@@ -299,11 +251,11 @@ static int check_authentication(struct verification *verification, struct nb_fai
         if (r < 0 && f->code != NB_TOKEN_REJECTED)
                 return r;
         if (r >= 0)
-                report(verification, LEVEL_OK, NULL, "the API server accepts bootstrap tokens");
+                printf(OK "the API server accepts bootstrap tokens\n");
         else
                 report(verification, LEVEL_PROBLEM,
                        "run kube-apiserver with --enable-bootstrap-token-auth",
-                       "the API server rejects the bootstrap token %s", token->id);
+                       "the API server rejects the bootstrap token %s", identity.token_id);
         nb_failure_clear(f);
         return 0;
 }
@@ -338,12 +290,14 @@ static int check_group(struct verification *verification, const char *group, str
 static int check_groups(struct verification *verification, struct nb_failure *f) {
         int r = 0;
 
-        for (unsigned i = 0; i < verification->n_groups && r >= 0; i++)
-                r = check_group(verification, verification->groups[i], f);
-        if (r >= 0 && verification->has_more_groups)
-                report(verification, LEVEL_UNKNOWN, NULL,
-                       "the tokens have more than %d groups; the others were not checked",
-                       GROUPS_MAX);
+        for (char *next = verification->groups, *group; r >= 0 && (group = strsep(&next, ","));) {
+                group += strspn(group, " ");
+                if (strcmp(group, "...") == 0)
+                        report(verification, LEVEL_UNKNOWN, NULL,
+                               "the tokens have too many groups; some were not checked");
+                else if (group[0])
+                        r = check_group(verification, group, f);
+        }
         return r;
 }
 
@@ -353,7 +307,7 @@ static int check_controller(struct verification *verification, struct nb_failure
         int r = nb_controller_is_running(verification->admin, f);
 
         if (r > 0)
-                report(verification, LEVEL_OK, NULL, "a node-bootstrap controller is running");
+                printf(OK "a node-bootstrap controller is running\n");
         else if (r == 0 && verification->n_restricted > 0)
                 report(verification, LEVEL_PROBLEM,
                        "start node-bootstrap-controller.service, or approve the requests with "
@@ -362,23 +316,19 @@ static int check_controller(struct verification *verification, struct nb_failure
                        "approves their requests",
                        verification->n_restricted);
         else if (r == 0 && verification->are_tokens_known)
-                report(verification, LEVEL_OK, NULL,
-                       "no node-bootstrap controller is running, and no token needs it");
+                printf(OK "no node-bootstrap controller is running, and no token needs it\n");
         return r;
 }
 
 /* The CAs that the API servers trust for client certificates, as they publish them. */
 static int read_client_ca(struct verification *verification, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        const char *text;
+        struct nb_json *info = &verification->client_ca_info;
         int r = nb_admin_get(verification->admin, "reading the client CA of the API servers",
-                             CLIENT_CA_PATH, &json, f);
+                             CLIENT_CA_PATH, info, f);
 
-        if (r <= 0)
-                return r;
-        text = nb_json_string(&json, "data.client-ca-file");
-        r = text ? nb_certificates_parse(text, strlen(text), false, &verification->client_ca) : 0;
-        return json.r < 0 ? json.r : r == -ENOMEM ? nb_failure_set_memory(f) : 0;
+        if (r > 0)
+                verification->client_ca = nb_json_string(info, "data.client-ca-file");
+        return r < 0 ? r : info->r;
 }
 
 static void count_issuer(struct verification *verification, struct nb_json *item) {
@@ -390,7 +340,9 @@ static void count_issuer(struct verification *verification, struct nb_json *item
             nb_certificates_parse(pem.data, pem.len, false, &issued) < 0)
                 return;
         verification->n_issued++;
-        if (!verification->client_ca || nb_certificate_is_trusted(issued, verification->client_ca))
+        if (!verification->client_ca ||
+            nb_certificate_is_trusted_by_bundle(issued, verification->client_ca,
+                                                strlen(verification->client_ca)))
                 return;
         verification->n_untrusted++;
         nb_certificate_issuer(issued, 0, verification->issuer);
@@ -433,8 +385,7 @@ static int check_requests(struct verification *verification, struct nb_failure *
                        "approved requests of nodes without a certificate: %u; nobody signs them",
                        verification->n_unissued);
         else
-                report(verification, LEVEL_OK, NULL,
-                       "no approved request of a node waits for its certificate");
+                printf(OK "no approved request of a node waits for its certificate\n");
         if (verification->n_untrusted > 0)
                 report(verification, LEVEL_PROBLEM,
                        "run kube-controller-manager with a --cluster-signing-cert-file that the "
@@ -443,10 +394,9 @@ static int check_requests(struct verification *verification, struct nb_failure *
                        "'%s'",
                        verification->n_untrusted, verification->issuer);
         else if (verification->n_issued > 0 && verification->client_ca)
-                report(verification, LEVEL_OK, NULL,
-                       "the API servers trust the CA that issues certificates of nodes");
+                printf(OK "the API servers trust the CA that issues certificates of nodes\n");
         if (verification->n_pending == 0) {
-                report(verification, LEVEL_OK, NULL, "no request of a node is pending");
+                printf(OK "no request of a node is pending\n");
                 return 0;
         }
         nb_time_format(verification->oldest, oldest);
@@ -458,9 +408,8 @@ static int check_requests(struct verification *verification, struct nb_failure *
 
 int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f) {
         static int (*const checks[])(struct verification *, struct nb_failure *) = {
-                check_cluster_info,   check_ca,     check_anonymous,  check_tokens,
-                check_authentication, check_groups, check_controller, read_client_ca,
-                check_requests,
+                check_cluster_info, check_anonymous,  check_tokens,   check_authentication,
+                check_groups,       check_controller, read_client_ca, check_requests,
         };
         _cleanup_(verification_done) struct verification verification = { .admin = admin,
                                                                           .now = time(NULL) };

@@ -1,150 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "admin/commands/handout.h"
+#include "base/buffer.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "kube/token.h"
 
+#define DOCUMENT_MAX ((size_t)64 * 1024)
 #define TOKEN_PATH "/etc/credstore/node-bootstrap.token"
 #define CONFIG_PATH "/etc/node-bootstrap/config.yaml"
 #define UNIT "node-bootstrap.service"
 
 struct nb_handout_form {
         const char *name;
-        void (*format)(const struct nb_handout *handout, struct nb_buffer *ret);
+        /* `document` has the settings without the token. */
+        void (*print)(const struct nb_handout *handout, const char *document, FILE *out);
+        const char *indent; /* of the document */
 };
 
-/* Appends strings up to NULL. nb_buffer_printf() would leave the token in freed memory. */
-__attribute__((sentinel)) static void put(struct nb_buffer *ret, ...) {
-        va_list strings;
-        const char *string;
-
-        va_start(strings, ret);
-        while ((string = va_arg(strings, const char *)))
-                nb_buffer_append_string(ret, string);
-        va_end(strings);
+static void format_document(const struct nb_handout *handout, const char *indent,
+                            struct nb_buffer *ret) {
+        nb_buffer_printf(ret,
+                         "%sapiVersion: node-bootstrap/v1\n"
+                         "%skind: NodeBootstrap\n"
+                         "%sdiscovery:\n"
+                         "%s  endpoints: [\"%s\"]\n"
+                         "%s  caCertHashes: [",
+                         indent, indent, indent, indent, handout->endpoint, indent);
+        for (unsigned i = 0; i < handout->n_pins; i++)
+                nb_buffer_printf(ret, "%s\"%s\"", i > 0 ? ", " : "", handout->pins[i]);
+        nb_buffer_append_string(ret, "]\n");
+        if (handout->node[0])
+                nb_buffer_printf(ret, "%snode:\n%s  name: \"%s\"\n", indent, indent, handout->node);
 }
 
-/* An endpoint for a POSIX shell, where the brackets around an IPv6 address are a pattern.
- * Endpoints, pins and names have no other character that a shell, YAML or JSON interprets within
- * quotes. */
-static void put_endpoint(const struct nb_handout *handout, struct nb_buffer *ret) {
+/* Endpoints, pins and names have no character that a shell, YAML or JSON interprets within quotes.
+ * For a shell, the brackets around an IPv6 address are a pattern. */
+static void print_options(const struct nb_handout *handout, const char *endpoint_option,
+                          const char *pin_option, const char *node_option, FILE *out) {
         const char *quote = handout->endpoint[0] == '[' ? "'" : "";
 
-        put(ret, quote, handout->endpoint, quote, NULL);
-}
-
-/* A settings document without the token, each line behind `indent`. */
-static void put_document(const struct nb_handout *handout, const char *indent,
-                         struct nb_buffer *ret) {
-        put(ret, indent, "apiVersion: node-bootstrap/v1\n", indent, "kind: NodeBootstrap\n", indent,
-            "discovery:\n", indent, "  endpoints: [\"", handout->endpoint, "\"]\n", indent,
-            "  caCertHashes: [", NULL);
+        fprintf(out, "%s%s%s%s", endpoint_option, quote, handout->endpoint, quote);
         for (unsigned i = 0; i < handout->n_pins; i++)
-                put(ret, i > 0 ? ", \"" : "\"", handout->pins[i], "\"", NULL);
-        put(ret, "]\n", NULL);
+                fprintf(out, "%s%s", pin_option, handout->pins[i]);
         if (handout->node[0])
-                put(ret, indent, "node:\n", indent, "  name: \"", handout->node, "\"\n", NULL);
+                fprintf(out, "%s%s", node_option, handout->node);
 }
 
-static void format_config(const struct nb_handout *handout, struct nb_buffer *ret) {
-        put_document(handout, "", ret);
-        put(ret, "bootstrap:\n  token: \"", handout->token, "\"\n", NULL);
+static void print_kubeadm(const struct nb_handout *handout, _unused_ const char *document,
+                          FILE *out) {
+        print_options(handout, "kubeadm join ", " --discovery-token-ca-cert-hash ", " --node-name ",
+                      out);
+        fprintf(out, " --token %s\n", handout->token);
 }
 
-static void format_credential(const struct nb_handout *handout, struct nb_buffer *ret) {
-        put(ret, handout->token, "\n", NULL);
+/* The here-document keeps the token out of the arguments of all processes. */
+static void print_setup(const struct nb_handout *handout, _unused_ const char *document,
+                        FILE *out) {
+        print_options(handout, "node-bootstrap setup --token-file=- --endpoint=",
+                      " --ca-cert-hash=", " --node-name=", out);
+        fprintf(out, " <<'END'\n%s\nEND\n", handout->token);
+}
+
+static void print_config(const struct nb_handout *handout, const char *document, FILE *out) {
+        fprintf(out, "%sbootstrap:\n  token: \"%s\"\n", document, handout->token);
 }
 
 /* cloud-init's runcmd would run after multi-user.target, which waits for kubelet, and so after the
  * join; bootcmd runs before, and the service waits for the files. */
-static void format_cloud_config(const struct nb_handout *handout, struct nb_buffer *ret) {
-        put(ret,
-            "#cloud-config\nwrite_files:\n"
-            "  - path: " TOKEN_PATH "\n    permissions: \"0600\"\n    content: |\n      ",
-            handout->token,
-            "\n"
-            "  - path: " CONFIG_PATH "\n    permissions: \"0644\"\n    content: |\n",
-            NULL);
-        put_document(handout, "      ", ret);
-        put(ret,
-            "bootcmd:\n  - [cloud-init-per, once, node-bootstrap, systemctl, enable, --now, "
-            "--no-block, " UNIT "]\n",
-            NULL);
+static void print_cloud_config(const struct nb_handout *handout, const char *document, FILE *out) {
+        fprintf(out,
+                "#cloud-config\nwrite_files:\n"
+                "  - path: " TOKEN_PATH "\n    permissions: \"0600\"\n    content: |\n      %s\n"
+                "  - path: " CONFIG_PATH "\n    permissions: \"0644\"\n    content: |\n%s"
+                "bootcmd:\n  - [cloud-init-per, once, node-bootstrap, systemctl, enable, --now, "
+                "--no-block, " UNIT "]\n",
+                handout->token, document);
 }
 
-/* Everything but the unreserved characters of RFC 3986 is escaped. */
-static void put_data_url(const char *text, struct nb_buffer *ret) {
-        for (; *text; text++)
-                if (strchr(NB_LOWER NB_UPPER NB_DIGITS "-._~", *text))
-                        nb_buffer_append(ret, text, 1);
-                else
-                        nb_buffer_printf(ret, "%%%02X", (unsigned char)*text);
+/* The modes are 0700, 0600 and 0644. A data URL has everything but the unreserved characters of RFC
+ * 3986 escaped. */
+static void print_ignition(const struct nb_handout *handout, const char *document, FILE *out) {
+        fprintf(out,
+                "{\n"
+                "  \"ignition\": {\"version\": \"3.3.0\"},\n"
+                "  \"storage\": {\n"
+                "    \"directories\": [{\"path\": \"/etc/credstore\", \"mode\": 448}],\n"
+                "    \"files\": [\n"
+                "      {\"path\": \"" TOKEN_PATH "\", \"mode\": 384,\n"
+                "       \"contents\": {\"source\": \"data:,%s%%0A\"}},\n"
+                "      {\"path\": \"" CONFIG_PATH "\", \"mode\": 420,\n"
+                "       \"contents\": {\"source\": \"data:,",
+                handout->token);
+        for (; *document; document++)
+                fprintf(out,
+                        strchr(NB_LOWER NB_UPPER NB_DIGITS "-._~", *document) ? "%c" : "%%%02X",
+                        *document);
+        fprintf(out, "\"}}\n"
+                     "    ]\n"
+                     "  },\n"
+                     "  \"systemd\": {\"units\": [{\"name\": \"" UNIT "\", \"enabled\": true}]}\n"
+                     "}\n");
 }
 
-/* The modes are 0700, 0600 and 0644. */
-static void format_ignition(const struct nb_handout *handout, struct nb_buffer *ret) {
-        _cleanup_(nb_buffer_done) struct nb_buffer document = NB_BUFFER_INIT(NB_HANDOUT_MAX);
-
-        put_document(handout, "", &document);
-        put(ret,
-            "{\n"
-            "  \"ignition\": {\"version\": \"3.3.0\"},\n"
-            "  \"storage\": {\n"
-            "    \"directories\": [{\"path\": \"/etc/credstore\", \"mode\": 448}],\n"
-            "    \"files\": [\n"
-            "      {\"path\": \"" TOKEN_PATH "\", \"mode\": 384,\n"
-            "       \"contents\": {\"source\": \"data:,",
-            handout->token,
-            "%0A\"}},\n"
-            "      {\"path\": \"" CONFIG_PATH "\", \"mode\": 420,\n"
-            "       \"contents\": {\"source\": \"data:,",
-            NULL);
-        put_data_url(document.data ? document.data : "", ret);
-        put(ret,
-            "\"}}\n"
-            "    ]\n"
-            "  },\n"
-            "  \"systemd\": {\"units\": [{\"name\": \"" UNIT "\", \"enabled\": true}]}\n"
-            "}\n",
-            NULL);
-        if (document.error < 0)
-                ret->error = document.error;
-}
-
-/* As kubeadm prints it, with the blank at the end. */
-static void format_kubeadm(const struct nb_handout *handout, struct nb_buffer *ret) {
-        put(ret, "kubeadm join ", NULL);
-        put_endpoint(handout, ret);
-        put(ret, " --token ", handout->token, " ", NULL);
-        for (unsigned i = 0; i < handout->n_pins; i++)
-                put(ret, "--discovery-token-ca-cert-hash ", handout->pins[i], " ", NULL);
-        if (handout->node[0])
-                put(ret, "--node-name ", handout->node, " ", NULL);
-        put(ret, "\n", NULL);
-}
-
-/* The here-document keeps the token out of the arguments of all processes. */
-static void format_setup(const struct nb_handout *handout, struct nb_buffer *ret) {
-        put(ret, "node-bootstrap setup --token-file=- --endpoint=", NULL);
-        put_endpoint(handout, ret);
-        for (unsigned i = 0; i < handout->n_pins; i++)
-                put(ret, " --ca-cert-hash=", handout->pins[i], NULL);
-        if (handout->node[0])
-                put(ret, " --node-name=", handout->node, NULL);
-        put(ret, " <<'END'\n", handout->token, "\nEND\n", NULL);
+static void print_credential(const struct nb_handout *handout, _unused_ const char *document,
+                             FILE *out) {
+        fprintf(out, "%s\n", handout->token);
 }
 
 const struct nb_handout_form *nb_handout_find(const char *name) {
         static const struct nb_handout_form forms[] = {
-                { "kubeadm", format_kubeadm },   { "setup", format_setup },
-                { "config", format_config },     { "cloud-config", format_cloud_config },
-                { "ignition", format_ignition }, { NB_HANDOUT_TOKEN, format_credential },
+                { "kubeadm", print_kubeadm, "" },
+                { "setup", print_setup, "" },
+                { "config", print_config, "" },
+                { "cloud-config", print_cloud_config, "      " },
+                { "ignition", print_ignition, "" },
+                { NB_HANDOUT_TOKEN, print_credential, "" },
         };
 
         for (size_t i = 0; i < N_ELEMENTS(forms); i++)
@@ -153,15 +125,13 @@ const struct nb_handout_form *nb_handout_find(const char *name) {
         return NULL;
 }
 
-int nb_handout_format(const struct nb_handout_form *form, const struct nb_handout *handout,
-                      struct nb_buffer *ret) {
-        assert(!ret->data && ret->max == NB_HANDOUT_MAX);
-        assert(handout->n_pins > 0 || form->format == format_credential);
-        assert(nb_token_verify(handout->token, strlen(handout->token)) == 0);
-        ret->data = malloc(NB_HANDOUT_MAX + 1);
-        if (!ret->data)
-                return -ENOMEM;
-        ret->allocated = NB_HANDOUT_MAX + 1;
-        form->format(handout, ret);
-        return ret->error;
+int nb_handout_print(const struct nb_handout_form *form, const struct nb_handout *handout,
+                     FILE *out) {
+        _cleanup_(nb_buffer_done) struct nb_buffer document = NB_BUFFER_INIT(DOCUMENT_MAX);
+
+        format_document(handout, form->indent, &document);
+        if (document.error < 0)
+                return document.error;
+        form->print(handout, document.data, out);
+        return fflush(out) != 0 ? -errno : ferror(out) ? -EIO : 0;
 }

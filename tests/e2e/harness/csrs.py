@@ -63,8 +63,7 @@ class Place:
         return [(c["type"], c["reason"]) for c in self.csr(name)["status"].get("conditions", ())]
 
     def listed(self, name, *options):
-        [item] = [item for item in json.loads(self.admin.run("approve", "-o", "json", *options)) if item["name"] == name]
-        return item
+        return pending(self.admin.run("approve", *options))[name]
 
     def refused(self, name, text, *options):
         """One look at the list is enough, and approving it by name is refused."""
@@ -97,6 +96,23 @@ class Place:
             self.cluster.request("DELETE", record)
         if self.cluster.node(self.node):
             self.cluster.request("DELETE", f"/api/v1/nodes/{self.node}")
+
+
+def pending(text):
+    """What `approve` lists, by the name of the request."""
+    items, item = {}, {}
+    for line in text.splitlines()[1:]:
+        if not line.startswith("    "):
+            name, node, kind, _, *state, proof = line.split()
+            item = items[name] = {"node": node, "kind": kind, "state": " ".join(state), "proof": proof, "names": []}
+        elif line.startswith("    requested by "):
+            item["requestor"] = line.removeprefix("    requested by ")
+        elif line.startswith("    names: "):
+            item["names"] = line.removeprefix("    names: ").split(", ")
+        else:
+            item["verdict"] = line.strip()
+            item["suspicious"] = not item["verdict"].startswith(("ok: ", "check it: "))
+    return items
 
 
 def sign(key, request, token_id):

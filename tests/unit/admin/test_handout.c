@@ -35,12 +35,12 @@ struct form_case {
 };
 
 static struct form_case forms[] = {
-        { "kubeadm: as kubeadm prints it", "kubeadm", &one,
-          "kubeadm join 10.0.0.10:6443 --token " TOKEN " --discovery-token-ca-cert-hash " PIN_A
-          " \n" },
+        { "kubeadm: the arguments of kubeadm", "kubeadm", &one,
+          "kubeadm join 10.0.0.10:6443 --discovery-token-ca-cert-hash " PIN_A " --token " TOKEN
+          "\n" },
         { "kubeadm: the brackets of an IPv6 address are quoted", "kubeadm", &all,
-          "kubeadm join '[fd00::10]:6443' --token " TOKEN " --discovery-token-ca-cert-hash " PIN_A
-          " --discovery-token-ca-cert-hash " PIN_B " --node-name node-1 \n" },
+          "kubeadm join '[fd00::10]:6443' --discovery-token-ca-cert-hash " PIN_A
+          " --discovery-token-ca-cert-hash " PIN_B " --node-name node-1 --token " TOKEN "\n" },
         { "setup: the token is on standard input", "setup", &one,
           "node-bootstrap setup --token-file=- --endpoint=10.0.0.10:6443 --ca-cert-hash=" PIN_A
           " <<'END'\n" TOKEN "\nEND\n" },
@@ -59,20 +59,27 @@ static struct form_case forms[] = {
           "...%5B%22%5Bfd00%3A%3A10%5D%3A6443%22%5D%0A" },
 };
 
-static void format(const char *form, const struct nb_handout *handout, struct nb_buffer *ret) {
+/* Returns the text; the caller frees it. */
+static char *print(const char *form, const struct nb_handout *handout) {
+        char *text = NULL;
+        size_t len = 0;
+        FILE *out = open_memstream(&text, &len);
+
+        assert_non_null(out);
         assert_non_null(nb_handout_find(form));
-        assert_int_equal(nb_handout_format(nb_handout_find(form), handout, ret), 0);
+        assert_int_equal(nb_handout_print(nb_handout_find(form), handout, out), 0);
+        assert_int_equal(fclose(out), 0);
+        return text;
 }
 
-static void formats(void **state) {
+static void prints(void **state) {
         const struct form_case *c = *state;
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOUT_MAX);
+        _cleanup_(nb_freep) char *text = print(c->form, c->handout);
 
-        format(c->form, c->handout, &text);
         if (!strncmp(c->expected, "...", 3))
-                assert_non_null(strstr(text.data, c->expected + 3));
+                assert_non_null(strstr(text, c->expected + 3));
         else
-                assert_string_equal(text.data, c->expected);
+                assert_string_equal(text, c->expected);
 }
 
 static const char *const names[] = { "kubeadm",      "setup",    "config",
@@ -89,44 +96,52 @@ static void the_message_names_all(_unused_ void **state) {
 }
 
 /* Every form at its largest: a host name of 253 bytes, 16 pins and a name of 253 bytes. */
-static void the_largest_fits_without_growing(_unused_ void **state) {
-        char endpoint[260], node[254];
-        struct nb_handout handout = {
-                .token = TOKEN, .endpoint = endpoint, .n_pins = NB_HANDOUT_PINS_MAX, .node = node
-        };
+static void prints_the_largest(_unused_ void **state) {
+        char node[254];
+        struct nb_handout handout = { .token = TOKEN, .n_pins = NB_HANDOUT_PINS_MAX, .node = node };
 
-        memset(endpoint, 'a', sizeof(endpoint) - 1);
-        memcpy(endpoint + 253, ":65535", 7);
+        memset(handout.endpoint, 'a', 253);
+        memcpy(handout.endpoint + 253, ":65535", 7);
         memset(node, 'b', 253);
         node[253] = '\0';
         for (unsigned i = 0; i < NB_HANDOUT_PINS_MAX; i++)
                 memcpy(handout.pins[i], PIN_A, sizeof(PIN_A));
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOUT_MAX);
+                _cleanup_(nb_freep) char *text = print(names[i], &handout);
 
-                format(names[i], &handout, &text);
-                assert_int_equal(text.allocated, NB_HANDOUT_MAX + 1);
-                assert_int_equal(text.data[text.len - 1], '\n');
-                assert_non_null(strstr(text.data, TOKEN));
+                assert_int_equal(text[strlen(text) - 1], '\n');
+                assert_non_null(strstr(text, TOKEN));
         }
 }
 
-static int run_format(const void *name) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOUT_MAX);
+static void reports_a_stream_that_is_full(_unused_ void **state) {
+        FILE *out = fopen("/dev/full", "w");
 
-        return nb_handout_format(nb_handout_find(name), &all, &text);
+        assert_non_null(out);
+        assert_int_equal(nb_handout_print(nb_handout_find("setup"), &all, out), -ENOSPC);
+        fclose(out);
+}
+
+static FILE *nowhere;
+
+static int run_print(const void *name) {
+        return nb_handout_print(nb_handout_find(name), &all, nowhere);
 }
 
 static void reports_lack_of_memory(_unused_ void **state) {
+        nowhere = fopen("/dev/null", "w");
+        assert_non_null(nowhere);
         for (size_t i = 0; i < N_ELEMENTS(names); i++)
-                allocation_try_all(run_format, names[i]);
+                allocation_try_all(run_print, names[i]);
+        fclose(nowhere);
 }
 
 int main(void) {
-        CASES(forms, formats);
+        CASES(forms, prints);
         CASE(does_not_find_other_forms);
         CASE(the_message_names_all);
-        CASE(the_largest_fits_without_growing);
+        CASE(prints_the_largest);
+        CASE(reports_a_stream_that_is_full);
         CASE(reports_lack_of_memory);
         return case_run("handout");
 }
