@@ -142,32 +142,23 @@ static int write_record(struct enroll *enroll, bool is_new, time_t *ret_date,
 
 /* --- Commands --- */
 
-static int add_names(struct enroll *enroll, const char *option, const char *list, bool is_address,
-                     const struct nb_node_record *old, struct nb_failure *f) {
-        struct nb_node_record *record = &enroll->record;
-
-        for (unsigned i = 0; !list && i < old->n_names; i++)
-                if (old->names[i].is_address == is_address &&
-                    record->n_names < NB_NODE_RECORD_NAMES_MAX)
-                        record->names[record->n_names++] = old->names[i];
-        if (!list || !list[0] || nb_node_record_add_names(record, list, is_address) >= 0)
-                return 0;
+static int refuse_list(const char *option, const char *example, struct nb_failure *f) {
         return nb_failure_set(f, NB_USAGE, 0,
-                              "'--%s' must be a list such as %s, with at most %d addresses and "
-                              "names together",
-                              option,
-                              is_address ? "10.0.0.5,fd00::5" : "node1.example.org,node1.lan",
-                              NB_NODE_RECORD_NAMES_MAX);
+                              "'--%s' must be a list such as %s, of less than %d characters",
+                              option, example, NB_LIST_SIZE);
 }
 
 /* Those of the command line, or else those of the old record. */
 static int read_names(struct enroll *enroll, const struct nb_node_record *old,
                       struct nb_failure *f) {
-        int r;
+        const char *addresses = enroll->addresses ? enroll->addresses : old->addresses;
+        const char *dns_names = enroll->dns_names ? enroll->dns_names : old->dns_names;
 
-        enroll->record.n_names = 0;
-        r = add_names(enroll, "addresses", enroll->addresses, true, old, f);
-        return r < 0 ? r : add_names(enroll, "dns-names", enroll->dns_names, false, old, f);
+        if (addresses[0] && !nb_node_record_set_addresses(&enroll->record, addresses))
+                return refuse_list("addresses", "10.0.0.5,fd00::5", f);
+        if (dns_names[0] && !nb_node_record_set_dns_names(&enroll->record, dns_names))
+                return refuse_list("dns-names", "node1.example.org,node1.lan", f);
+        return 0;
 }
 
 /* What an earlier enrollment says about names stays, unless an option replaces it. */
@@ -230,7 +221,7 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
                 return nb_failure_set(f, NB_ADMIN_MISSING, 0, "node %s is not enrolled",
                                       enroll->node);
         r = prepare_record(enroll, &old, f);
-        enroll->record.removed = NB_NODE_RECORD_REMOVING;
+        strcpy(enroll->record.removed_text, NB_NODE_RECORD_REMOVING);
         if (r >= 0)
                 r = write_record(enroll, false, &date, f);
         if (r < 0)
@@ -239,7 +230,7 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "the answer of the API server has no Date; the node is not "
                                       "approved until it is removed or enrolled again");
-        enroll->record.removed = date;
+        nb_time_format(date, enroll->record.removed_text);
         r = write_record(enroll, false, &date, f);
         if (r >= 0)
                 printf("removed node %s\n", enroll->node);
@@ -248,8 +239,7 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
 
 static int print_record(void *userdata, struct nb_json *item) {
         const struct enroll *enroll = userdata;
-        _cleanup_(nb_buffer_done) struct nb_buffer names = NB_BUFFER_INIT(BODY_MAX);
-        char digits[2 * NB_SHA256_SIZE + 1], removed[NB_RFC3339_SIZE];
+        char digits[2 * NB_SHA256_SIZE + 1];
         struct nb_failure unusable = { 0 }, *f = item->f;
         struct nb_node_record record = { 0 };
         const char *name = nb_json_string(item, "metadata.name");
@@ -262,15 +252,11 @@ static int print_record(void *userdata, struct nb_json *item) {
                 return item->r = 0;
         }
         if (record.removed != 0) {
-                nb_time_format(record.removed, removed);
-                printf("%-30s removed %s\n", record.node, removed);
+                printf("%-30s removed %s\n", record.node, record.removed_text);
                 return 0;
         }
         nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
-        nb_node_record_format_names(&record, true, &names);
-        nb_buffer_append_string(&names, " ");
-        nb_node_record_format_names(&record, false, &names);
-        printf("%-30s sha256:%s %s\n", record.node, digits, names.data ? names.data : "");
+        printf("%-30s sha256:%s %s %s\n", record.node, digits, record.addresses, record.dns_names);
         if (enroll->is_showing)
                 printf("%s", record.public_key);
         return 0;

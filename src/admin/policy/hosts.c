@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,146 +6,123 @@
 #include <string.h>
 
 #include "admin/policy/hosts.h"
+#include "admin/policy/node_record.h"
+#include "admin/policy/secret_data.h"
 #include "base/macro.h"
 
 #define PATH_SIZE 96
 #define OWNER_SIZE 640
-
-int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]) {
-        struct nb_address address;
-        size_t len = strlen(text);
-
-        if (nb_address_parse(text, &address) >= 0)
-                return inet_ntop(AF_INET6, address.bytes, ret_host, NB_HOST_SIZE) ? 0 : -EINVAL;
-        if (len > 0 && text[len - 1] == '.')
-                len--;
-        if (len >= NB_HOST_SIZE)
-                return -EINVAL;
-        for (size_t i = 0; i < len; i++)
-                ret_host[i] = (char)tolower((unsigned char)text[i]);
-        ret_host[len] = '\0';
-        return nb_dns_name_is_valid(ret_host, len, NB_DNS_LABEL_MAX) ? 0 : -EINVAL;
-}
-
-/* --- Adding --- */
-
-static int add_item(struct nb_hosts *hosts, struct nb_owned item, const char *host,
-                    const char *owner) {
-        if (hosts->n == NB_HOSTS_MAX)
-                return -E2BIG;
-        if (hosts->n == hosts->allocated) {
-                size_t allocated = hosts->allocated ? hosts->allocated * 2 : 64;
-                struct nb_owned *grown = reallocarray(hosts->items, allocated, sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                hosts->items = grown;
-                hosts->allocated = allocated;
-        }
-        item.host = host ? strdup(host) : NULL;
-        item.owner = strdup(owner);
-        if ((host && !item.host) || !item.owner) {
-                free(item.host);
-                free(item.owner);
-                return -ENOMEM;
-        }
-        hosts->items[hosts->n++] = item;
-        hosts->is_sorted = false;
-        return 0;
-}
+#define ITEMS_STEP 1024
 
 /* Kubernetes reads "010.0.0.9" in an object as 10.0.0.9, and keeps the text. */
 static void drop_zeros(const char *text, char ret[static NB_HOST_SIZE]) {
-        bool is_ipv4 = !text[strspn(text, "0123456789./")];
-        size_t n = 0, n_dots = 0;
+        size_t n = 0;
 
-        for (const char *at = text; *at; at++)
-                n_dots += *at == '.';
-        is_ipv4 &= n_dots == 3; /* not the node "007" */
         for (; *text; text++)
-                if (!is_ipv4 || *text != '0' || !isdigit((unsigned char)text[1]) ||
+                if (*text != '0' || !isdigit((unsigned char)text[1]) ||
                     (n > 0 && ret[n - 1] != '.'))
                         ret[n++] = *text;
         ret[n] = '\0';
 }
 
+/* A network is the only text with a '/'. A kubelet sets the addresses of its Node as it likes, so
+ * what is to be an address must not claim a network. */
+static bool may_be_network(enum nb_owner_kind kind) {
+        return kind == NB_OWNER_CLUSTER || kind == NB_OWNER_POD_NETWORK;
+}
+
 int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *host,
                  const char *owner) {
-        char folded[NB_HOST_SIZE], decimal[NB_HOST_SIZE] = "";
+        struct nb_owned item = { .kind = kind };
+        char text[NB_HOST_SIZE];
+        bool is_name;
 
-        if (!host || strlen(host) >= sizeof(decimal))
+        if (!host || strlen(host) >= sizeof(text) || (strchr(host, '/') && !may_be_network(kind)))
                 return 0;
-        drop_zeros(host, decimal);
-        if (nb_host_fold(decimal, folded) < 0)
+        drop_zeros(host, text);
+        is_name = nb_prefix_parse(text, &item.prefix) < 0;
+        if (is_name && nb_host_fold(host, text) < 0)
                 return 0;
-        return add_item(hosts, (struct nb_owned){ .kind = kind }, folded, owner);
+        if (hosts->n == NB_HOSTS_MAX)
+                return -E2BIG;
+        if (hosts->n % ITEMS_STEP == 0) {
+                struct nb_owned *grown = reallocarray(hosts->items, hosts->n + ITEMS_STEP,
+                                                      sizeof(*grown));
+
+                if (!grown)
+                        return -ENOMEM;
+                hosts->items = grown;
+        }
+        item.name = is_name ? strdup(text) : NULL;
+        item.owner = strdup(owner);
+        hosts->items[hosts->n++] = item;
+        return item.owner && (item.name || !is_name) ? 0 : -ENOMEM;
 }
 
-static int add_network(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *text,
-                       const char *owner) {
-        char decimal[NB_HOST_SIZE] = "";
-        struct nb_prefix network;
+/* --- Objects --- */
 
-        if (!text || strlen(text) >= sizeof(decimal))
-                return 0;
-        drop_zeros(text, decimal);
-        if (nb_network_parse(decimal, &network) < 0)
-                return 0;
-        return add_item(hosts, (struct nb_owned){ .kind = kind, .network = network }, NULL, owner);
+static int check(const struct nb_json *json, int r) {
+        return r < 0 ? nb_failure_set(json->f, NB_INTERNAL, r, "%s: %m", json->what) : json->r;
 }
 
-/* Adds the texts at LIST[i]MEMBER with `add`. */
-static int add_list(struct nb_hosts *hosts, enum nb_owner_kind kind, struct nb_json *json,
-                    const char *list, const char *member, const char *owner,
-                    int (*add)(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *text,
-                               const char *owner)) {
-        ssize_t n = nb_json_array(json, list);
+/* Adds the texts at a path such as "status.addresses[*].address". */
+static int add_texts(struct nb_hosts *hosts, enum nb_owner_kind kind, struct nb_json *json,
+                     const char *path, const char *owner) {
+        const char *star = strchr(path, '*');
+        char list[PATH_SIZE], item[2 * PATH_SIZE];
+        ssize_t n;
         int r = 0;
 
+        if (!star)
+                return nb_hosts_add(hosts, kind, nb_json_string(json, path), owner);
+        snprintf(list, sizeof(list), "%.*s", (int)(star - path) - 1, path);
+        n = nb_json_array(json, list);
         for (ssize_t i = 0; i < n && r >= 0; i++) {
-                char path[PATH_SIZE];
-
-                snprintf(path, sizeof(path), "%s[%zd]%s", list, i, member);
-                r = add(hosts, kind, nb_json_string(json, path), owner);
+                snprintf(item, sizeof(item), "%s[%zd%s", list, i, star + 1);
+                r = add_texts(hosts, kind, json, item, owner);
         }
         return r;
 }
 
-static int check(struct nb_json *json, int r) {
-        return r < 0 ? nb_failure_set(json->f, NB_INTERNAL, r, "%s: %m", json->what) : json->r;
+struct source {
+        enum nb_owner_kind kind;
+        const char *path;
+};
+
+static int add_sources(struct nb_hosts *hosts, struct nb_json *json, const struct source *sources,
+                       size_t n, const char *owner) {
+        int r = 0;
+
+        for (size_t i = 0; i < n && r >= 0; i++)
+                r = add_texts(hosts, sources[i].kind, json, sources[i].path, owner);
+        return check(json, r);
 }
 
 int nb_hosts_add_node(void *userdata, struct nb_json *json) {
-        struct nb_hosts *hosts = userdata;
+        static const struct source sources[] = {
+                { NB_OWNER_CLAIMING_NODE, "metadata.name" },
+                { NB_OWNER_CLAIMING_NODE, "status.addresses[*].address" },
+                { NB_OWNER_POD_NETWORK, "spec.podCIDRs[*]" },
+        };
         const char *name = nb_json_string(json, "metadata.name");
-        int r;
 
-        if (!name)
-                return 0;
-        r = nb_hosts_add(hosts, NB_OWNER_CLAIMING_NODE, name, name);
-        if (r >= 0)
-                r = add_list(hosts, NB_OWNER_CLAIMING_NODE, json, "status.addresses", ".address",
-                             name, nb_hosts_add);
-        if (r >= 0)
-                r = add_list(hosts, NB_OWNER_CLAIMING_NODE, json, "spec.podCIDRs", "", name,
-                             add_network);
-        return check(json, r);
+        return name ? add_sources(userdata, json, sources, N_ELEMENTS(sources), name) : 0;
 }
 
 /* A Service is also found by NAME and NAME.NAMESPACE in the search list of a pod. The API server
  * assigns only its cluster addresses; whoever may create a Service chooses the others. */
 int nb_hosts_add_service(void *userdata, struct nb_json *json) {
-        struct nb_hosts *hosts = userdata;
-        static const struct {
-                const char *list, *member;
-        } claims[] = {
-                { "spec.externalIPs", "" },
-                { "status.loadBalancer.ingress", ".ip" },
-                { "status.loadBalancer.ingress", ".hostname" },
+        static const struct source sources[] = {
+                { NB_OWNER_SERVICE, "spec.clusterIP" },
+                { NB_OWNER_SERVICE, "spec.clusterIPs[*]" },
+                { NB_OWNER_CLAIMING_SERVICE, "metadata.name" },
+                { NB_OWNER_CLAIMING_SERVICE, "spec.loadBalancerIP" },
+                { NB_OWNER_CLAIMING_SERVICE, "spec.externalIPs[*]" },
+                { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].ip" },
+                { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].hostname" },
         };
         const char *name = nb_json_string(json, "metadata.name");
         const char *namespace = nb_json_string(json, "metadata.namespace");
-        enum nb_owner_kind kind = NB_OWNER_SERVICE;
         char owner[OWNER_SIZE], host[OWNER_SIZE];
         int r;
 
@@ -154,136 +130,83 @@ int nb_hosts_add_service(void *userdata, struct nb_json *json) {
                 return 0;
         snprintf(owner, sizeof(owner), "%s/%s", namespace, name);
         snprintf(host, sizeof(host), "%s.%s", name, namespace);
-        if (!strcmp(owner, "default/kubernetes"))
-                kind = NB_OWNER_CLUSTER;
-        r = nb_hosts_add(hosts, kind, nb_json_string(json, "spec.clusterIP"), owner);
-        if (r >= 0)
-                r = add_list(hosts, kind, json, "spec.clusterIPs", "", owner, nb_hosts_add);
-        if (r >= 0)
-                r = nb_hosts_add(hosts, NB_OWNER_CLAIMING_SERVICE, name, owner);
-        if (r >= 0)
-                r = nb_hosts_add(hosts, NB_OWNER_CLAIMING_SERVICE, host, owner);
-        if (r >= 0)
-                r = nb_hosts_add(hosts, NB_OWNER_CLAIMING_SERVICE,
-                                 nb_json_string(json, "spec.loadBalancerIP"), owner);
-        for (size_t i = 0; i < N_ELEMENTS(claims) && r >= 0; i++)
-                r = add_list(hosts, NB_OWNER_CLAIMING_SERVICE, json, claims[i].list,
-                             claims[i].member, owner, nb_hosts_add);
-        return check(json, r);
+        r = nb_hosts_add(userdata, NB_OWNER_CLAIMING_SERVICE, host, owner);
+        return r < 0 ? check(json, r)
+                     : add_sources(userdata, json, sources, N_ELEMENTS(sources), owner);
 }
 
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json) {
+        static const struct source source = { NB_OWNER_CLUSTER, "spec.cidrs[*]" };
         struct nb_hosts *hosts = userdata;
         const size_t before = hosts->n;
-        int r = add_list(hosts, NB_OWNER_CLUSTER, json, "spec.cidrs", "", "a network of Services",
-                         add_network);
+        int r = add_sources(hosts, json, &source, 1, "a network of Services");
 
         hosts->has_service_networks |= hosts->n > before;
-        return check(json, r);
+        return r;
 }
 
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
-        struct nb_hosts *hosts = userdata;
-        static const char *const lists[] = { "addresses", "notReadyAddresses" };
-        ssize_t n = nb_json_array(json, "subsets");
-        int r = 0;
+        static const struct source sources[] = {
+                { NB_OWNER_CLUSTER, "subsets[*].addresses[*].ip" },
+                { NB_OWNER_CLUSTER, "subsets[*].notReadyAddresses[*].ip" },
+        };
 
-        for (ssize_t i = 0; i < n; i++)
-                for (size_t k = 0; k < N_ELEMENTS(lists) && r >= 0; k++) {
-                        char path[PATH_SIZE];
-
-                        snprintf(path, sizeof(path), "subsets[%zd].%s", i, lists[k]);
-                        r = add_list(hosts, NB_OWNER_CLUSTER, json, path, ".ip", "the API server",
-                                     nb_hosts_add);
-                }
-        return check(json, r);
+        return add_sources(userdata, json, sources, N_ELEMENTS(sources), "the API server");
 }
 
 /* A record with a mistake in it allows its node nothing, but what can be read of its names is still
  * not allowed to others. */
 int nb_hosts_add_record(void *userdata, struct nb_json *json) {
-        struct nb_failure *f = json->f, ignored = { 0 };
-        struct nb_node_record record = { .removed = 1 };
+        static const char *const lists[] = { "addresses", "dnsNames" };
+        struct nb_failure ignored = { 0 };
+        struct nb_json view = { json->root, json->what, json->code, &ignored, 0 };
+        struct nb_node_record record = { 0 };
         int r = 0;
 
-        json->f = &ignored;
-        nb_node_record_read(json, &record);
-        if (json->r < 0) {
-                json->r = 0;
-                nb_json_line(json, "metadata.name", record.node, sizeof(record.node));
-                nb_node_record_read_names(json, &record);
-        }
-        json->f = f;
-        json->r = 0;
-        if (record.removed == 0)
+        nb_node_record_read(&view, &record);
+        if (record.removed != 0)
+                return 0;
+        if (view.r < 0) {
+                view.r = 0;
+                nb_json_line(&view, "metadata.name", record.node, sizeof(record.node));
+        } else
                 r = nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, record.node);
-        for (unsigned i = 0; i < record.n_names && r >= 0; i++)
-                r = nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.names[i].text, record.node);
+        for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
+                _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_LIST_SIZE);
+                const char *list;
+                char item[NB_ITEM_SIZE];
+
+                view.r = 0;
+                nb_secret_data_read(&view, lists[i], "", &value);
+                list = value.data;
+                while (r >= 0 && nb_list_next(&list, item))
+                        r = nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, record.node);
+        }
         return check(json, r);
 }
 
 /* --- Finding --- */
-
-static int compare_items(const void *a, const void *b) {
-        const struct nb_owned *left = a, *right = b;
-        int r = (left->host != NULL) - (right->host != NULL);
-
-        if (r == 0 && left->host)
-                r = strcmp(left->host, right->host);
-        return r != 0 ? r : (int)left->kind - (int)right->kind;
-}
-
-static void sort_items(struct nb_hosts *hosts) {
-        if (hosts->is_sorted)
-                return;
-        if (hosts->n > 0)
-                qsort(hosts->items, hosts->n, sizeof(*hosts->items), compare_items);
-        for (hosts->n_networks = 0; hosts->n_networks < hosts->n; hosts->n_networks++)
-                if (hosts->items[hosts->n_networks].host)
-                        break;
-        hosts->is_sorted = true;
-}
-
-/* The index of the first item that is not before `host`. */
-static size_t find_first(const struct nb_hosts *hosts, const char *host) {
-        size_t low = hosts->n_networks, high = hosts->n;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (strcmp(hosts->items[middle].host, host) < 0)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
-}
 
 static bool is_of_other(const struct nb_owned *item, const char *node) {
         return (item->kind != NB_OWNER_ENROLLED && item->kind != NB_OWNER_CLAIMING_NODE) ||
                strcmp(item->owner, node) != 0;
 }
 
-const struct nb_owned *nb_hosts_find(struct nb_hosts *hosts, const char *host, const char *node,
-                                     bool is_enrolled) {
-        const enum nb_owner_kind end = is_enrolled ? _NB_OWNER_CLAIMS : NB_OWNER_CLAIMING_NODE + 1;
-        struct nb_address address;
+const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,
+                                     const char *node, bool is_enrolled) {
+        const bool is_address = nb_host_is_address(host);
+        struct nb_prefix address;
 
-        sort_items(hosts);
-        for (size_t i = find_first(hosts, host); i < hosts->n; i++) {
-                const struct nb_owned *item = &hosts->items[i];
-
-                if (strcmp(item->host, host) != 0)
-                        break;
-                if (item->kind < end && is_of_other(item, node))
-                        return item;
-        }
-        if (nb_address_parse(host, &address) < 0)
+        if (is_address && nb_prefix_parse(host, &address) < 0)
                 return NULL;
-        for (size_t i = 0; i < hosts->n_networks; i++) {
+        for (size_t i = 0; i < hosts->n; i++) {
                 const struct nb_owned *item = &hosts->items[i];
 
-                if (item->kind < end && nb_prefix_contains(&item->network, &address))
+                if (is_enrolled && item->kind > _NB_OWNER_CLAIMS)
+                        continue;
+                if ((item->name ? !is_address && !strcmp(item->name, host)
+                                : is_address && nb_prefix_contains(&item->prefix, &address)) &&
+                    is_of_other(item, node))
                         return item;
         }
         return NULL;
@@ -291,7 +214,7 @@ const struct nb_owned *nb_hosts_find(struct nb_hosts *hosts, const char *host, c
 
 void nb_hosts_done(struct nb_hosts *hosts) {
         for (size_t i = 0; i < hosts->n; i++) {
-                free(hosts->items[i].host);
+                free(hosts->items[i].name);
                 free(hosts->items[i].owner);
         }
         free(hosts->items);

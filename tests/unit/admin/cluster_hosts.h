@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "admin/policy/hosts.h"
+#include "admin/policy/node_record.h"
 #include "case.h"
 
 #define NODE "node1.nodes.example.org"
@@ -36,8 +37,7 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
                                                 .resource_version = "1" };
         struct nb_buffer text = NB_BUFFER_INIT(65536);
 
-        if (record.n_names == 0)
-                assert_int_equal(nb_node_record_add_names(&record, "10.0.0.8", true), 0);
+        assert_true(nb_node_record_set_addresses(&record, "10.0.0.8"));
         strcpy(record.public_key, KEY);
         assert_int_equal(nb_node_record_format(&record, &text), 0);
         add_object(hosts, text.data, nb_hosts_add_record);
