@@ -17,7 +17,6 @@
 #include "kube/node_name.h"
 #include "kube/token.h"
 
-#define NB_SIGNER_CLIENT "kubernetes.io/kube-apiserver-client-kubelet"
 #define NB_SIGNER_SERVING "kubernetes.io/kubelet-serving"
 #define NB_APPROVED_REASON \
         "NodeBootstrapApproved" /* in the condition of what the controller approves */

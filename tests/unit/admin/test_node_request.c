@@ -5,7 +5,7 @@
 #include "base/encoding.h"
 #include "make_request.h"
 
-#define CLIENT NB_SIGNER_CLIENT
+#define CLIENT NB_CSR_SIGNER
 #define SERVING NB_SIGNER_SERVING
 #define CLIENT_USAGES "\"digital signature\",\"client auth\""
 #define SERVING_USAGES "\"digital signature\",\"server auth\""
@@ -60,14 +60,14 @@ static struct row {
           SERVING_USAGES,
           NULL,
           NULL,
-          "the usage is 'server auth', expected those of a client" },
+          "the usages are not 'client auth' and 'digital signature'" },
         { "client: one more usage",
           CLIENT,
           { NODE_A },
           CLIENT_USAGES ",\"server auth\"",
           NULL,
           NULL,
-          "the usage is 'server auth'" },
+          "the usages are not 'client auth' and 'digital signature'" },
         { "client: a usage is missing",
           CLIENT,
           { NODE_A },
@@ -86,6 +86,13 @@ static struct row {
           CLIENT,
           { NODE_A },
           CLIENT_USAGES "," CLIENT_USAGES "," CLIENT_USAGES "," CLIENT_USAGES ",\"cert sign\"",
+          NULL,
+          NULL,
+          "the usages are not" },
+        { "client: a usage twice",
+          CLIENT,
+          { NODE_A },
+          CLIENT_USAGES ",\"client auth\"",
           NULL,
           NULL,
           "the usages are not" },
@@ -131,7 +138,7 @@ static struct row {
           CLIENT_USAGES,
           NULL,
           NULL,
-          "there is no organization" },
+          "the organization is '', expected" },
         { "client: one more attribute",
           CLIENT,
           { { O, "system:nodes", CN, "system:node:a", OU, "x" } },
@@ -245,7 +252,7 @@ static struct row {
           { NODE_A, .names = { ADDRESS } },
           CLIENT_USAGES,
           OF_NODE_A,
-          "the usage is 'client auth'" },
+          "the usages are not 'server auth' and 'digital signature'" },
         { "server: requested by another node",
           SERVING,
           { NODE_A, .names = { ADDRESS } },
