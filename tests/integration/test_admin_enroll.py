@@ -45,14 +45,6 @@ def test_what_is_written(api):
     assert api.objects.look(RECORD)["metadata"]["uid"] == record["metadata"]["uid"]
 
 
-def test_a_name_that_is_too_long_for_a_secret(api):
-    name = ".".join(["a" * 61] * 4)
-    assert enroll(api, node=name).returncode == 0
-    [secret] = api.objects.all(SECRETS)
-    assert len(secret["metadata"]["name"]) == len("node-bootstrap-node-") + 64
-    assert name in api.run("enroll", "--list").stdout and public_pem(KEY) in api.run("enroll", "--show", name).stdout
-
-
 def test_a_different_key_needs_force(api):
     enroll(api)
     done = enroll(api, key=OTHER)

@@ -90,12 +90,6 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
         r = get_named(admin, "the Secret", NB_SECRETS_PATH "/", name, what, &json, ret_flaw);
         if (r > 0)
                 nb_node_record_read(&json, ret_record);
-        /* The name of a node may be the hash of another one's. */
-        if (r > 0 && json.r >= 0 && strcmp(ret_record->node, node) != 0) {
-                json.r = nb_failure_set(ret_flaw, NB_ANSWER_MALFORMED, 0,
-                                        "%s: it is the record of node %s", what, ret_record->node);
-                *ret_record = (struct nb_node_record){ 0 };
-        }
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 

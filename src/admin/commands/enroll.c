@@ -142,23 +142,24 @@ static int write_record(struct enroll *enroll, bool is_new, time_t *ret_date,
 
 /* --- Commands --- */
 
-static int refuse_list(const char *option, const char *example, struct nb_failure *f) {
-        return nb_failure_set(f, NB_USAGE, 0,
-                              "'--%s' must be a list such as %s, of less than %d characters",
-                              option, example, NB_LIST_SIZE);
+/* The list of the command line, or else that of the old record. */
+static int add_names(struct enroll *enroll, const char *option, const char *list, bool is_address,
+                     const struct nb_node_record *old, struct nb_failure *f) {
+        if (!list)
+                list = is_address ? old->addresses : old->dns_names;
+        if (!list[0] || nb_node_record_set_names(&enroll->record, list, is_address))
+                return 0;
+        return nb_failure_set(
+                f, NB_USAGE, 0, "'--%s' must be a list such as %s, of less than %d characters",
+                option, is_address ? "10.0.0.5,fd00::5" : "node1.example.org,node1.lan",
+                NB_LIST_SIZE);
 }
 
-/* Those of the command line, or else those of the old record. */
 static int read_names(struct enroll *enroll, const struct nb_node_record *old,
                       struct nb_failure *f) {
-        const char *addresses = enroll->addresses ? enroll->addresses : old->addresses;
-        const char *dns_names = enroll->dns_names ? enroll->dns_names : old->dns_names;
+        int r = add_names(enroll, "addresses", enroll->addresses, true, old, f);
 
-        if (addresses[0] && !nb_node_record_set_addresses(&enroll->record, addresses))
-                return refuse_list("addresses", "10.0.0.5,fd00::5", f);
-        if (dns_names[0] && !nb_node_record_set_dns_names(&enroll->record, dns_names))
-                return refuse_list("dns-names", "node1.example.org,node1.lan", f);
-        return 0;
+        return r < 0 ? r : add_names(enroll, "dns-names", enroll->dns_names, false, old, f);
 }
 
 /* What an earlier enrollment says about names stays, unless an option replaces it. */

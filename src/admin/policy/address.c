@@ -67,7 +67,11 @@ int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]) {
         for (size_t i = 0; i < len; i++)
                 ret_host[i] = (char)tolower((unsigned char)text[i]);
         ret_host[len] = '\0';
-        return nb_dns_name_is_valid(ret_host, len, NB_DNS_LABEL_MAX) ? 0 : -EINVAL;
+        return nb_host_is_name(ret_host) ? 0 : -EINVAL;
+}
+
+bool nb_host_is_name(const char *text) {
+        return nb_dns_name_is_valid(text, strlen(text), NB_DNS_LABEL_MAX);
 }
 
 bool nb_host_is_address(const char *host) {
@@ -76,28 +80,20 @@ bool nb_host_is_address(const char *host) {
 
 /* RFC 6890 and RFC 4291. */
 bool nb_host_is_special(const char *host) {
-        return nb_prefixes_contain("0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,224.0.0.0/4,"
-                                   "255.255.255.255/32,::/128,::1/128,fe80::/10,ff00::/8",
-                                   host);
-}
-
-bool nb_prefixes_contain(const char *prefixes, const char *host) {
-        struct nb_prefix prefix, address;
-        char item[NB_ITEM_SIZE];
-
-        if (nb_prefix_parse(host, &address) < 0)
-                return false;
-        while (nb_list_next(&prefixes, item))
-                if (nb_prefix_parse(item, &prefix) >= 0 && nb_prefix_contains(&prefix, &address))
-                        return true;
-        return false;
+        return nb_hosts_contain("0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,224.0.0.0/4,"
+                                "255.255.255.255/32,::/128,::1/128,fe80::/10,ff00::/8",
+                                host);
 }
 
 bool nb_hosts_contain(const char *hosts, const char *host) {
         char item[NB_ITEM_SIZE], folded[NB_HOST_SIZE];
+        struct nb_prefix address, prefix;
+        const bool is_address = nb_prefix_parse(host, &address) >= 0;
 
         while (nb_list_next(&hosts, item))
-                if (nb_host_fold(item, folded) >= 0 && strcmp(folded, host) == 0)
+                if (is_address ? nb_prefix_parse(item, &prefix) >= 0 &&
+                                         nb_prefix_contains(&prefix, &address)
+                               : nb_host_fold(item, folded) >= 0 && strcmp(folded, host) == 0)
                         return true;
         return false;
 }

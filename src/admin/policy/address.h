@@ -33,6 +33,9 @@ bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_prefix *
 /* Folds a host. -EINVAL if it is neither an address nor a DNS name, for example with a wildcard. */
 int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]);
 
+/* Whether the text is a DNS name in lower case, which may have the form of an IPv4 address. */
+bool nb_host_is_name(const char *text);
+
 /* These take folded hosts. */
 bool nb_host_is_address(const char *host);
 
@@ -40,7 +43,6 @@ bool nb_host_is_address(const char *host);
  * others can reach one machine. */
 bool nb_host_is_special(const char *host);
 
-/* Whether a list such as "10.0.0.0/8,fd00::/8" contains the address, and one such as
- * "10.0.0.5,a.example.org" the host. */
-bool nb_prefixes_contain(const char *prefixes, const char *host);
+/* Whether a list of hosts and prefixes, such as "10.0.0.0/8,fd00::5,a.example.org", contains the
+ * host. */
 bool nb_hosts_contain(const char *hosts, const char *host);

@@ -9,12 +9,8 @@ static bool is_boolean(const char *text) {
         return !strcmp(text, "true") || !strcmp(text, "false");
 }
 
-static bool is_domain(const char *text) {
-        return nb_dns_name_is_valid(text, strlen(text), NB_DNS_LABEL_MAX);
-}
-
 static bool is_suffix(const char *text) {
-        return text[0] == '.' && is_domain(text + 1);
+        return text[0] == '.' && nb_host_is_name(text + 1);
 }
 
 static const struct nb_data_field fields[] = {
@@ -26,8 +22,8 @@ static const struct nb_data_field fields[] = {
           NB_DATA_FIELD(struct nb_policy, serving_suffixes) },
         { "serviceNetworks", "prefixes such as 10.96.0.0/12, without bits behind the length",
           nb_prefix_is_exact, true, NB_DATA_FIELD(struct nb_policy, service_networks) },
-        { "clusterDomain", "a DNS name such as cluster.local, in lower case", is_domain, false,
-          NB_DATA_FIELD(struct nb_policy, cluster_domain) },
+        { "clusterDomain", "a DNS name such as cluster.local, in lower case", nb_host_is_name,
+          false, NB_DATA_FIELD(struct nb_policy, cluster_domain) },
 };
 
 void nb_policy_read(struct nb_json *json, struct nb_policy *ret_policy) {

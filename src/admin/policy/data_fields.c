@@ -17,6 +17,15 @@ bool nb_list_next(const char **list, char ret_item[static NB_ITEM_SIZE]) {
         return true;
 }
 
+bool nb_list_has(const char *list, const char *text) {
+        char item[NB_ITEM_SIZE];
+
+        while (nb_list_next(&list, item))
+                if (strcmp(item, text) == 0)
+                        return true;
+        return false;
+}
+
 bool nb_data_set(const struct nb_data_field *field, const char *text, void *ret) {
         const char *list = text;
         char item[NB_ITEM_SIZE];

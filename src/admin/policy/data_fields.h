@@ -15,6 +15,9 @@
  * and moves *list to the one that follows, or to NULL. false if *list is NULL. */
 bool nb_list_next(const char **list, char ret_item[static NB_ITEM_SIZE]);
 
+/* Whether the text is an item of the list. */
+bool nb_list_has(const char *list, const char *text);
+
 /* A key, and the member of a struct that gets its text. */
 struct nb_data_field {
         const char *key;

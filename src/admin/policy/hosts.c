@@ -12,7 +12,6 @@
 
 #define PATH_SIZE 96
 #define OWNER_SIZE 640
-#define ITEMS_STEP 1024
 
 /* Kubernetes reads "010.0.0.9" in an object as 10.0.0.9, and keeps the text. */
 static void drop_zeros(const char *text, char ret[static NB_HOST_SIZE]) {
@@ -25,38 +24,34 @@ static void drop_zeros(const char *text, char ret[static NB_HOST_SIZE]) {
         ret[n] = '\0';
 }
 
-/* A network is the only text with a '/'. A kubelet sets the addresses of its Node as it likes, so
- * what is to be an address must not claim a network. */
-static bool may_be_network(enum nb_owner_kind kind) {
-        return kind == NB_OWNER_CLUSTER || kind == NB_OWNER_POD_NETWORK;
-}
-
 int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *host,
                  const char *owner) {
-        struct nb_owned item = { .kind = kind };
+        const bool is_network = host && strchr(host, '/');
+        struct nb_prefix prefix = { .len = 0 };
         char text[NB_HOST_SIZE];
-        bool is_name;
+        struct nb_owned *item;
 
-        if (!host || strlen(host) >= sizeof(text) || (strchr(host, '/') && !may_be_network(kind)))
+        /* A kubelet sets the addresses of its Node as it likes: none may claim a network. */
+        if (!host || strlen(host) >= sizeof(text) ||
+            (is_network && kind != NB_OWNER_CLUSTER && kind != NB_OWNER_POD_NETWORK))
                 return 0;
         drop_zeros(host, text);
-        is_name = nb_prefix_parse(text, &item.prefix) < 0;
-        if (is_name && nb_host_fold(host, text) < 0)
+        if (nb_prefix_parse(text, &prefix) >= 0)
+                text[0] = '\0';
+        else if (nb_host_fold(host, text) < 0)
                 return 0;
         if (hosts->n == NB_HOSTS_MAX)
                 return -E2BIG;
-        if (hosts->n % ITEMS_STEP == 0) {
-                struct nb_owned *grown = reallocarray(hosts->items, hosts->n + ITEMS_STEP,
-                                                      sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                hosts->items = grown;
-        }
-        item.name = is_name ? strdup(text) : NULL;
-        item.owner = strdup(owner);
-        hosts->items[hosts->n++] = item;
-        return item.owner && (item.name || !is_name) ? 0 : -ENOMEM;
+        item = malloc(sizeof(*item) + strlen(text) + strlen(owner) + 2);
+        if (!item)
+                return -ENOMEM;
+        *item = (struct nb_owned){ hosts->first, kind, prefix, item->name + strlen(text) + 1 };
+        strcpy(item->name, text);
+        strcpy(item->owner, owner);
+        hosts->first = item;
+        hosts->n++;
+        hosts->has_service_networks |= is_network && kind == NB_OWNER_CLUSTER;
+        return 0;
 }
 
 /* --- Objects --- */
@@ -137,12 +132,8 @@ int nb_hosts_add_service(void *userdata, struct nb_json *json) {
 
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json) {
         static const struct source source = { NB_OWNER_CLUSTER, "spec.cidrs[*]" };
-        struct nb_hosts *hosts = userdata;
-        const size_t before = hosts->n;
-        int r = add_sources(hosts, json, &source, 1, "a network of Services");
 
-        hosts->has_service_networks |= hosts->n > before;
-        return r;
+        return add_sources(userdata, json, &source, 1, "a network of Services");
 }
 
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
@@ -187,11 +178,6 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
 
 /* --- Finding --- */
 
-static bool is_of_other(const struct nb_owned *item, const char *node) {
-        return (item->kind != NB_OWNER_ENROLLED && item->kind != NB_OWNER_CLAIMING_NODE) ||
-               strcmp(item->owner, node) != 0;
-}
-
 const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,
                                      const char *node, bool is_enrolled) {
         const bool is_address = nb_host_is_address(host);
@@ -199,24 +185,25 @@ const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *h
 
         if (is_address && nb_prefix_parse(host, &address) < 0)
                 return NULL;
-        for (size_t i = 0; i < hosts->n; i++) {
-                const struct nb_owned *item = &hosts->items[i];
-
+        for (const struct nb_owned *item = hosts->first; item; item = item->next) {
                 if (is_enrolled && item->kind > _NB_OWNER_CLAIMS)
                         continue;
-                if ((item->name ? !is_address && !strcmp(item->name, host)
-                                : is_address && nb_prefix_contains(&item->prefix, &address)) &&
-                    is_of_other(item, node))
+                /* A node may not have an address of its own pods, either. */
+                if (item->kind != NB_OWNER_POD_NETWORK && !strcmp(item->owner, node))
+                        continue;
+                if (is_address ? !item->name[0] && nb_prefix_contains(&item->prefix, &address)
+                               : !strcmp(item->name, host))
                         return item;
         }
         return NULL;
 }
 
 void nb_hosts_done(struct nb_hosts *hosts) {
-        for (size_t i = 0; i < hosts->n; i++) {
-                free(hosts->items[i].name);
-                free(hosts->items[i].owner);
+        while (hosts->first) {
+                struct nb_owned *next = hosts->first->next;
+
+                free(hosts->first);
+                hosts->first = next;
         }
-        free(hosts->items);
         *hosts = (struct nb_hosts){ 0 };
 }

@@ -32,16 +32,17 @@ enum nb_owner_kind {
 };
 
 struct nb_owned {
+        struct nb_owned *next;
         enum nb_owner_kind kind;
-        char *name; /* as nb_host_fold(); NULL for an address or network */
-        struct nb_prefix prefix;
+        struct nb_prefix prefix; /* an address or network */
         char *owner; /* the name of the node, "NAMESPACE/NAME" of the Service, or a description */
+        char name[]; /* as nb_host_fold(); "" for an address or network; then the owner */
 };
 
 struct nb_hosts {
         uint64_t read_ms; /* nb_now_ms() when it was complete; 0: not yet */
         bool has_service_networks;
-        struct nb_owned *items;
+        struct nb_owned *first; /* the one that was added last */
         size_t n;
 };
 

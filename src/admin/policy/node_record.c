@@ -6,22 +6,16 @@
 #include "admin/policy/address.h"
 #include "admin/policy/node_record.h"
 #include "admin/policy/secret_data.h"
-#include "base/encoding.h"
 #include "base/macro.h"
 #include "crypto/attestation.h"
 #include "kube/object.h"
 
 #define NAME_PREFIX "node-bootstrap-node-"
-#define NAME_MAX_LEN (NB_NODE_RECORD_NAME_SIZE - 1)
 
 static bool is_address(const char *text) {
         struct nb_prefix address;
 
         return !strchr(text, '/') && nb_prefix_parse(text, &address) >= 0;
-}
-
-static bool is_dns_name(const char *text) {
-        return nb_dns_name_is_valid(text, strlen(text), NB_DNS_LABEL_MAX);
 }
 
 /* The first two are all that a removed node has. */
@@ -32,29 +26,16 @@ static const struct nb_data_field fields[] = {
           NB_DATA_FIELD(struct nb_node_record, public_key) },
         { "addresses", "a list of addresses", is_address, true,
           NB_DATA_FIELD(struct nb_node_record, addresses) },
-        { "dnsNames", "a list of DNS names", is_dns_name, true,
+        { "dnsNames", "a list of DNS names", nb_host_is_name, true,
           NB_DATA_FIELD(struct nb_node_record, dns_names) },
 };
 
 void nb_node_record_name(const char *node, char ret[static NB_NODE_RECORD_NAME_SIZE]) {
-        char digits[2 * NB_SHA256_SIZE + 1] = "";
-        uint8_t digest[NB_SHA256_SIZE];
-
-        if (strlen(NAME_PREFIX) + strlen(node) > NAME_MAX_LEN) {
-                /* Without SHA-256 no TLS connection is possible either. */
-                if (nb_sha256(node, strlen(node), digest) >= 0)
-                        nb_hex_encode(digest, sizeof(digest), digits);
-                node = digits;
-        }
         snprintf(ret, NB_NODE_RECORD_NAME_SIZE, NAME_PREFIX "%s", node);
 }
 
-bool nb_node_record_set_addresses(struct nb_node_record *record, const char *list) {
-        return nb_data_set(&fields[3], list, record);
-}
-
-bool nb_node_record_set_dns_names(struct nb_node_record *record, const char *list) {
-        return nb_data_set(&fields[4], list, record);
+bool nb_node_record_set_names(struct nb_node_record *record, const char *list, bool is_address) {
+        return nb_data_set(&fields[is_address ? 3 : 4], list, record);
 }
 
 /* No message quotes the key, which may be a private key by mistake. */
@@ -69,7 +50,7 @@ static void read_key(struct nb_json *json, struct nb_node_record *record) {
 }
 
 void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record) {
-        char name[NB_NODE_RECORD_NAME_SIZE], node[NB_NODE_NAME_MAX + 1];
+        char name[NB_NODE_RECORD_NAME_SIZE];
         struct nb_node_record record = { 0 };
 
         nb_json_expect(json, "type", NB_NODE_RECORD_TYPE);
@@ -77,8 +58,7 @@ void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record
         nb_json_copy(json, "metadata.resourceVersion", record.resource_version,
                      sizeof(record.resource_version));
         nb_data_read(json, fields, N_ELEMENTS(fields), true, &record);
-        if (nb_node_name_parse(record.node, strlen(record.node), node) < 0 ||
-            strcmp(record.node, node) != 0)
+        if (!nb_dns_name_is_valid(record.node, strlen(record.node), NB_NODE_NAME_MAX))
                 nb_json_refuse(json, "data.node", "the name of a node", record.node);
         nb_node_record_name(record.node, name);
         nb_json_expect(json, "metadata.name", name);

@@ -21,7 +21,7 @@
 #include "system/clock.h"
 
 #define NB_NODE_RECORD_TYPE "node-bootstrap/enrolled-node"
-#define NB_NODE_RECORD_NAME_SIZE 254
+#define NB_NODE_RECORD_NAME_SIZE (NB_NODE_NAME_MAX + 32)
 #define NB_NODE_RECORD_KEY_MAX 4096
 
 /* A value of `removed` that cannot be read: the removal is incomplete, and the record allows
@@ -42,13 +42,12 @@ struct nb_node_record {
         char dns_names[NB_LIST_SIZE];
 };
 
-/* The name of the Secret: node-bootstrap-node-NODE, or with a SHA-256 in hex instead of NODE if
- * that is too long. */
+/* The name of the Secret: node-bootstrap-node-NODE. A node for which it is too long cannot be
+ * enrolled. */
 void nb_node_record_name(const char *node, char ret[static NB_NODE_RECORD_NAME_SIZE]);
 
-/* Set the lists, separated by commas. Whether the list is valid. */
-bool nb_node_record_set_addresses(struct nb_node_record *record, const char *list);
-bool nb_node_record_set_dns_names(struct nb_node_record *record, const char *list);
+/* Sets the list of addresses or DNS names, separated by commas. Whether it is valid. */
+bool nb_node_record_set_names(struct nb_node_record *record, const char *list, bool is_address);
 
 /* Reads a Secret. json->r is set with NB_ANSWER_MALFORMED if any part of the Secret is not exactly
  * as nb_node_record_format() writes it: a limit that cannot be read must not be ignored. */

@@ -10,6 +10,7 @@
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "codec/dns_name.h"
 #include "crypto/pkcs10.h"
 #include "system/clock.h"
 
@@ -100,12 +101,10 @@ static void check_subject(struct nb_node_request *request) {
         const struct nb_pkcs10_facts *facts = &request->facts;
         const size_t prefix_len = strlen(NB_NODE_COMMON_NAME_PREFIX);
         const char *name = facts->common_name + prefix_len;
-        char node[NB_NODE_NAME_MAX + 1];
 
-        /* nb_node_name_parse() trims and lowers the name, so compare. */
         if (strncmp(facts->common_name, NB_NODE_COMMON_NAME_PREFIX, prefix_len) == 0 &&
-            nb_node_name_parse(name, strlen(name), node) >= 0 && strcmp(name, node) == 0)
-                strcpy(request->node, node);
+            nb_dns_name_is_valid(name, strlen(name), NB_NODE_NAME_MAX))
+                strcpy(request->node, name);
         else
                 set_flaw(request,
                          "the common name is '%.96s', expected '" NB_NODE_COMMON_NAME_PREFIX

@@ -26,7 +26,8 @@ void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node) {
 
                 snprintf(path, sizeof(path), "status.addresses[%zd].address", i);
                 address = nb_json_string(json, path);
-                if (address && strlen(address) + 1 < sizeof(node.addresses) - len)
+                if (address && !strchr(address, '/') &&
+                    strlen(address) + 1 < sizeof(node.addresses) - len)
                         len += (size_t)snprintf(node.addresses + len, sizeof(node.addresses) - len,
                                                 "%s,", address);
         }
@@ -103,34 +104,30 @@ static bool is_certain(const struct nb_serving_case *c, const char *host) {
 
 /* To whom the host belongs, if not to this node alone. */
 static const char *find_owner(const struct nb_serving_case *c, struct name *name) {
-        static const char *const relations[] = {
-                [NB_OWNER_SERVICE] = "belongs to the Service",
-                [NB_OWNER_ENROLLED] = "is enrolled for node",
-                [NB_OWNER_CLAIMING_SERVICE] = "belongs to the Service",
-                [NB_OWNER_CLAIMING_NODE] = "is also in the Node",
-                [NB_OWNER_POD_NETWORK] = "is also in the Node",
-        };
         const char *host = name->host, *node = c->request->node;
         const struct nb_owned *owned;
+        bool is_in_node;
 
         if (!nb_host_is_address(host) && is_cluster_name(c, host))
                 return "is a name of the cluster or of the local host";
         if (nb_host_is_special(host))
                 return "is not an address of one machine";
-        if (c->policy && nb_prefixes_contain(c->policy->service_networks, host))
+        if (c->policy && nb_hosts_contain(c->policy->service_networks, host))
                 return "is within serviceNetworks of the policy";
         owned = nb_hosts_find(c->hosts, host, node, is_certain(c, host));
         if (!owned)
                 return NULL;
+        is_in_node = owned->kind > NB_OWNER_CLAIMING_SERVICE;
         if (owned->kind == NB_OWNER_CLUSTER)
                 snprintf(name->reason, sizeof(name->reason), "belongs to the cluster: %s",
                          owned->owner);
         else
                 snprintf(name->reason, sizeof(name->reason), "of node %s %s %s%s", node,
-                         relations[owned->kind], owned->owner,
-                         owned->kind > NB_OWNER_CLAIMING_SERVICE
-                                 ? "; enroll it for the node that it belongs to"
-                                 : "");
+                         is_in_node                         ? "is also in the Node"
+                         : owned->kind == NB_OWNER_ENROLLED ? "is enrolled for node"
+                                                            : "belongs to the Service",
+                         owned->owner,
+                         is_in_node ? "; enroll it for the node that it belongs to" : "");
         return name->reason;
 }
 
@@ -153,31 +150,22 @@ static const char *find_record_flaw(const struct nb_serving_case *c) {
         return c->record_flaw;
 }
 
-static bool has_allowed_suffix(const struct nb_serving_case *c, const char *host) {
-        const char *suffixes = c->policy->serving_suffixes;
-        const size_t len = strlen(c->request->node);
-        char suffix[NB_ITEM_SIZE];
-
-        while (nb_list_next(&suffixes, suffix))
-                if (!strncmp(host, c->request->node, len) && !strcmp(host + len, suffix))
-                        return true;
-        return false;
-}
-
 /* Why the policy and the record do not allow the name to this node. */
 static const char *find_limit(const struct nb_serving_case *c, struct name *name) {
-        const char *host = name->host;
+        const char *host = name->host, *node = c->request->node;
+        const size_t len = strlen(node);
 
         if (is_enrolled(c, host))
                 return NULL;
         if (!nb_host_is_address(host))
-                return !strcmp(host, c->request->node) || (c->record && has_allowed_suffix(c, host))
+                return !strcmp(host, node) || (c->record && !strncmp(host, node, len) &&
+                                               nb_list_has(c->policy->serving_suffixes, host + len))
                                ? NULL
                                : "is neither the node's name nor allowed to it by a suffix of the "
                                  "policy or by its record";
         if (c->record && c->record->addresses[0])
                 return "is not enrolled for the node";
-        return nb_prefixes_contain(c->policy->serving_prefixes, host)
+        return nb_hosts_contain(c->policy->serving_prefixes, host)
                        ? NULL
                        : "is not within servingPrefixes of the policy";
 }
@@ -200,14 +188,14 @@ static const struct check {
         const char *(*find_flaw)(const struct nb_serving_case *c);
         const char *(*find_name_flaw)(const struct nb_serving_case *c, struct name *name);
 } checks[_NB_SERVING_VERDICT_N] = {
-        [NB_SERVING_APPROVED] = { NB_APPROVED_REASON, NULL, NULL },
+        [NB_SERVING_APPROVED] = { NB_APPROVED_REASON, NULL },
         [NB_SERVING_MALFORMED] = { "ServingMalformed", find_request_flaw, find_form_flaw },
         [NB_SERVING_NOT_ITS_OWN] = { "ServingNotItsOwn", NULL, find_owner },
-        [NB_SERVING_NETWORKS_UNKNOWN] = { "ServiceNetworksUnknown", find_missing_networks, NULL },
-        [NB_SERVING_NO_POLICY] = { "ServingWithoutPolicy", find_missing_policy, NULL },
-        [NB_SERVING_RECORD_UNUSABLE] = { "RecordUnusable", find_record_flaw, NULL },
+        [NB_SERVING_NETWORKS_UNKNOWN] = { "ServiceNetworksUnknown", find_missing_networks },
+        [NB_SERVING_NO_POLICY] = { "ServingWithoutPolicy", find_missing_policy },
+        [NB_SERVING_RECORD_UNUSABLE] = { "RecordUnusable", find_record_flaw },
         [NB_SERVING_NOT_ALLOWED] = { "ServingNotAllowed", NULL, find_limit },
-        [NB_SERVING_NO_NODE] = { "ServingWithoutNode", find_missing_node, NULL },
+        [NB_SERVING_NO_NODE] = { "ServingWithoutNode", find_missing_node },
         [NB_SERVING_NOT_IN_STATUS] = { "ServingNotInNodeStatus", NULL, find_missing_address },
 };
 

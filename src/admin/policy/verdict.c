@@ -2,30 +2,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admin/policy/data_fields.h"
 #include "admin/policy/verdict.h"
-
-static bool is_in_group(const struct nb_bootstrap_token *token, const char *group) {
-        size_t len = strlen(group);
-
-        for (const char *at = token->groups;; at++) {
-                size_t n = strcspn(at, ",");
-
-                if (n == len && memcmp(at, group, n) == 0)
-                        return true;
-                at += n;
-                if (!*at)
-                        return false;
-        }
-}
 
 enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end) {
         static const struct nb_bootstrap_token no_token = { 0 };
         const struct nb_node_request *request = facts->request;
         const struct nb_bootstrap_token *token = facts->token ? facts->token : &no_token;
         const bool is_bound = request->is_in_bound_group || token->node[0] ||
-                              is_in_group(token, NB_TOKEN_GROUP_NODE);
+                              nb_list_has(token->groups, NB_TOKEN_GROUP_NODE);
         const bool is_enrolled = request->is_in_enrolled_group ||
-                                 is_in_group(token, NB_TOKEN_GROUP_ENROLLED);
+                                 nb_list_has(token->groups, NB_TOKEN_GROUP_ENROLLED);
         const bool has_key = facts->record && facts->record->public_key[0];
         const time_t removed = facts->record ? facts->record->removed : 0;
         const bool applies[_NB_REASON_N] = {

@@ -248,7 +248,8 @@ static struct row rows[] = {
         { "the API server's Service",
           "belongs to the Service default/kubernetes",
           { A("fd00:96::1") },
-          REPORTED("fd00:96::1") },
+          REPORTED("fd00:96::1"),
+          .has_no_service_networks = true },
         { "a Service",
           "belongs to the Service shop/web",
           { A("10.0.1.10") },
@@ -395,6 +396,14 @@ static struct row rows[] = {
           "is also in the Node node4",
           { A("10.245.1.200") },
           { "10.245.1.200" } },
+        { "a pod network of its own",
+          "is also in the Node " NODE,
+          { A("10.246.0.9") },
+          { "10.246.0.9" } },
+        { "a network among the addresses of another Node",
+          NULL,
+          { A("10.0.0.40") },
+          { "10.0.0.40" } },
         { "another node's address with leading zeros",
           "is also in the Node node4",
           { A("10.0.0.20") },
@@ -553,7 +562,7 @@ static void reads_node(void **state _unused_) {
         static const char text[] =
                 "{\"metadata\":{\"name\":\"n\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"},"
                 "\"status\":{\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.0.0.5\"},"
-                "{\"type\":\"Hostname\",\"address\":\"node1\"}]}}";
+                "{\"type\":\"Hostname\",\"address\":\"node1\"},{\"address\":\"0.0.0.0/0\"}]}}";
         struct nb_failure f = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(text, strlen(text), "the Node",
                                                                     NB_ANSWER_MALFORMED, &f);
