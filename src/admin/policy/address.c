@@ -35,6 +35,10 @@ int nb_prefix_parse(const char *text, struct nb_prefix *ret_prefix) {
         return 0;
 }
 
+int nb_address_parse(const char *text, struct nb_prefix *ret_address) {
+        return strchr(text, '/') ? -EINVAL : nb_prefix_parse(text, ret_address);
+}
+
 bool nb_prefix_is_exact(const char *text) {
         struct nb_prefix prefix;
 
@@ -58,7 +62,7 @@ int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]) {
         struct nb_prefix address;
         size_t len = strlen(text);
 
-        if (!strchr(text, '/') && nb_prefix_parse(text, &address) >= 0)
+        if (nb_address_parse(text, &address) >= 0)
                 return inet_ntop(AF_INET6, &address.base, ret_host, NB_HOST_SIZE) ? 0 : -EINVAL;
         if (len > 0 && text[len - 1] == '.')
                 len--;
@@ -76,13 +80,6 @@ bool nb_host_is_name(const char *text) {
 
 bool nb_host_is_address(const char *host) {
         return strchr(host, ':');
-}
-
-/* RFC 6890 and RFC 4291. */
-bool nb_host_is_special(const char *host) {
-        return nb_hosts_contain("0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,224.0.0.0/4,"
-                                "255.255.255.255/32,::/128,::1/128,fe80::/10,ff00::/8",
-                                host);
 }
 
 bool nb_hosts_contain(const char *hosts, const char *host) {

@@ -15,13 +15,22 @@
 
 #define NB_HOST_SIZE (NB_DNS_NAME_MAX + 1)
 
+/* Unspecified, loopback, link-local, multicast and broadcast (RFC 6890, RFC 4291): not an address
+ * at which others can reach one machine. */
+#define NB_SPECIAL_PREFIXES \
+        "0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,224.0.0.0/4,255.255.255.255/32,::/128,::1/128," \
+        "fe80::/10,ff00::/8"
+
 struct nb_prefix {
         struct in6_addr base;
         unsigned len; /* in bits; 128: one address */
 };
 
-/* Parses an address, or an address and a length such as "10.0.0.0/8". Bits beyond the length are
- * ignored, as in objects of Kubernetes. 0 or -EINVAL. */
+/* Parses an address. 0 or -EINVAL. */
+int nb_address_parse(const char *text, struct nb_prefix *ret_address);
+
+/* The same, or an address and a length such as "10.0.0.0/8". Bits beyond the length are ignored, as
+ * in objects of Kubernetes. */
 int nb_prefix_parse(const char *text, struct nb_prefix *ret_prefix);
 
 /* Whether the text is an address with a length, and no bit is set beyond it. */
@@ -36,12 +45,8 @@ int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]);
 /* Whether the text is a DNS name in lower case, which may have the form of an IPv4 address. */
 bool nb_host_is_name(const char *text);
 
-/* These take folded hosts. */
+/* Of a folded host. */
 bool nb_host_is_address(const char *host);
-
-/* Whether an address is unspecified, loopback, link-local, multicast or broadcast: not one at which
- * others can reach one machine. */
-bool nb_host_is_special(const char *host);
 
 /* Whether a list of hosts and prefixes, such as "10.0.0.0/8,fd00::5,a.example.org", contains the
  * host. */

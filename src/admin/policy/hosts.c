@@ -32,19 +32,19 @@ int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *ho
         struct nb_owned *item;
 
         /* A kubelet sets the addresses of its Node as it likes: none may claim a network. */
-        if (!host || strlen(host) >= sizeof(text) ||
+        if (hosts->error < 0 || !host || strlen(host) >= sizeof(text) ||
             (is_network && kind != NB_OWNER_CLUSTER && kind != NB_OWNER_POD_NETWORK))
-                return 0;
+                return hosts->error;
         drop_zeros(host, text);
         if (nb_prefix_parse(text, &prefix) >= 0)
                 text[0] = '\0';
         else if (nb_host_fold(host, text) < 0)
                 return 0;
         if (hosts->n == NB_HOSTS_MAX)
-                return -E2BIG;
+                return hosts->error = -E2BIG;
         item = malloc(sizeof(*item) + strlen(text) + strlen(owner) + 2);
         if (!item)
-                return -ENOMEM;
+                return hosts->error = -ENOMEM;
         *item = (struct nb_owned){ hosts->first, kind, prefix, item->name + strlen(text) + 1 };
         strcpy(item->name, text);
         strcpy(item->owner, owner);
@@ -56,41 +56,36 @@ int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *ho
 
 /* --- Objects --- */
 
-static int check(const struct nb_json *json, int r) {
-        return r < 0 ? nb_failure_set(json->f, NB_INTERNAL, r, "%s: %m", json->what) : json->r;
-}
-
 /* Adds the texts at a path such as "status.addresses[*].address". */
-static int add_texts(struct nb_hosts *hosts, enum nb_owner_kind kind, struct nb_json *json,
-                     const char *path, const char *owner) {
+static void add_texts(struct nb_hosts *hosts, enum nb_owner_kind kind, struct nb_json *json,
+                      const char *path, const char *owner) {
         const char *star = strchr(path, '*');
         char list[PATH_SIZE], item[2 * PATH_SIZE];
         ssize_t n;
-        int r = 0;
 
-        if (!star)
-                return nb_hosts_add(hosts, kind, nb_json_string(json, path), owner);
+        if (!star) {
+                (void)nb_hosts_add(hosts, kind, nb_json_string(json, path), owner);
+                return;
+        }
         snprintf(list, sizeof(list), "%.*s", (int)(star - path) - 1, path);
         n = nb_json_array(json, list);
-        for (ssize_t i = 0; i < n && r >= 0; i++) {
+        for (ssize_t i = 0; i < n; i++) {
                 snprintf(item, sizeof(item), "%s[%zd%s", list, i, star + 1);
-                r = add_texts(hosts, kind, json, item, owner);
+                add_texts(hosts, kind, json, item, owner);
         }
-        return r;
 }
 
+/* The last one has no path. */
 struct source {
         enum nb_owner_kind kind;
         const char *path;
 };
 
-static int add_sources(struct nb_hosts *hosts, struct nb_json *json, const struct source *sources,
-                       size_t n, const char *owner) {
-        int r = 0;
-
-        for (size_t i = 0; i < n && r >= 0; i++)
-                r = add_texts(hosts, sources[i].kind, json, sources[i].path, owner);
-        return check(json, r);
+static int add_sources(struct nb_hosts *hosts, struct nb_json *json, const char *owner,
+                       const struct source *sources) {
+        for (; owner && sources->path; sources++)
+                add_texts(hosts, sources->kind, json, sources->path, owner);
+        return json->r;
 }
 
 int nb_hosts_add_node(void *userdata, struct nb_json *json) {
@@ -98,10 +93,10 @@ int nb_hosts_add_node(void *userdata, struct nb_json *json) {
                 { NB_OWNER_CLAIMING_NODE, "metadata.name" },
                 { NB_OWNER_CLAIMING_NODE, "status.addresses[*].address" },
                 { NB_OWNER_POD_NETWORK, "spec.podCIDRs[*]" },
+                { 0 },
         };
-        const char *name = nb_json_string(json, "metadata.name");
 
-        return name ? add_sources(userdata, json, sources, N_ELEMENTS(sources), name) : 0;
+        return add_sources(userdata, json, nb_json_string(json, "metadata.name"), sources);
 }
 
 /* A Service is also found by NAME and NAME.NAMESPACE in the search list of a pod. The API server
@@ -115,34 +110,34 @@ int nb_hosts_add_service(void *userdata, struct nb_json *json) {
                 { NB_OWNER_CLAIMING_SERVICE, "spec.externalIPs[*]" },
                 { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].ip" },
                 { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].hostname" },
+                { 0 },
         };
         const char *name = nb_json_string(json, "metadata.name");
         const char *namespace = nb_json_string(json, "metadata.namespace");
         char owner[OWNER_SIZE], host[OWNER_SIZE];
-        int r;
 
         if (!name || !namespace)
-                return 0;
+                return json->r;
         snprintf(owner, sizeof(owner), "%s/%s", namespace, name);
         snprintf(host, sizeof(host), "%s.%s", name, namespace);
-        r = nb_hosts_add(userdata, NB_OWNER_CLAIMING_SERVICE, host, owner);
-        return r < 0 ? check(json, r)
-                     : add_sources(userdata, json, sources, N_ELEMENTS(sources), owner);
+        (void)nb_hosts_add(userdata, NB_OWNER_CLAIMING_SERVICE, host, owner);
+        return add_sources(userdata, json, owner, sources);
 }
 
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json) {
-        static const struct source source = { NB_OWNER_CLUSTER, "spec.cidrs[*]" };
+        static const struct source sources[] = { { NB_OWNER_CLUSTER, "spec.cidrs[*]" }, { 0 } };
 
-        return add_sources(userdata, json, &source, 1, "a network of Services");
+        return add_sources(userdata, json, "a network of Services", sources);
 }
 
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
         static const struct source sources[] = {
                 { NB_OWNER_CLUSTER, "subsets[*].addresses[*].ip" },
                 { NB_OWNER_CLUSTER, "subsets[*].notReadyAddresses[*].ip" },
+                { 0 },
         };
 
-        return add_sources(userdata, json, sources, N_ELEMENTS(sources), "the API server");
+        return add_sources(userdata, json, "the API server", sources);
 }
 
 /* A record with a mistake in it allows its node nothing, but what can be read of its names is still
@@ -152,16 +147,15 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
         struct nb_failure ignored = { 0 };
         struct nb_json view = { json->root, json->what, json->code, &ignored, 0 };
         struct nb_node_record record = { 0 };
-        int r = 0;
 
         nb_node_record_read(&view, &record);
         if (record.removed != 0)
                 return 0;
-        if (view.r < 0) {
-                view.r = 0;
+        if (view.r >= 0)
+                (void)nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, record.node);
+        view.r = 0;
+        if (!record.node[0])
                 nb_json_line(&view, "metadata.name", record.node, sizeof(record.node));
-        } else
-                r = nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, record.node);
         for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
                 _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_LIST_SIZE);
                 const char *list;
@@ -170,21 +164,19 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
                 view.r = 0;
                 nb_secret_data_read(&view, lists[i], "", &value);
                 list = value.data;
-                while (r >= 0 && nb_list_next(&list, item))
-                        r = nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, record.node);
+                while (nb_list_next(&list, item))
+                        (void)nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, record.node);
         }
-        return check(json, r);
+        return 0;
 }
 
 /* --- Finding --- */
 
 const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,
                                      const char *node, bool is_enrolled) {
-        const bool is_address = nb_host_is_address(host);
         struct nb_prefix address;
+        const bool is_address = nb_prefix_parse(host, &address) >= 0;
 
-        if (is_address && nb_prefix_parse(host, &address) < 0)
-                return NULL;
         for (const struct nb_owned *item = hosts->first; item; item = item->next) {
                 if (is_enrolled && item->kind > _NB_OWNER_CLAIMS)
                         continue;

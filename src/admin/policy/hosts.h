@@ -44,14 +44,16 @@ struct nb_hosts {
         bool has_service_networks;
         struct nb_owned *first; /* the one that was added last */
         size_t n;
+        int error; /* as nb_hosts_add() returns it */
 };
 
-/* A text that is no host is left out: no request can ask for it. 0, -ENOMEM, -E2BIG. */
+/* A text that is no host is left out: no request can ask for it. 0, -ENOMEM, -E2BIG: the error of
+ * this call or an earlier one, so check it after the last call. */
 int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *host,
                  const char *owner);
 
 /* Each adds what an object owns, and is called for each item of a list; `userdata` is a
- * struct nb_hosts. 0, or negative with NB_INTERNAL. */
+ * struct nb_hosts. Returns the error of the object; that of the snapshot is in `error`. */
 int nb_hosts_add_node(void *userdata, struct nb_json *json);
 int nb_hosts_add_service(void *userdata, struct nb_json *json);
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json); /* a ServiceCIDR */

@@ -15,7 +15,7 @@
 static bool is_address(const char *text) {
         struct nb_prefix address;
 
-        return !strchr(text, '/') && nb_prefix_parse(text, &address) >= 0;
+        return nb_address_parse(text, &address) >= 0;
 }
 
 /* The first two are all that a removed node has. */
@@ -38,17 +38,6 @@ bool nb_node_record_set_names(struct nb_node_record *record, const char *list, b
         return nb_data_set(&fields[is_address ? 3 : 4], list, record);
 }
 
-/* No message quotes the key, which may be a private key by mistake. */
-static void read_key(struct nb_json *json, struct nb_node_record *record) {
-        int r = nb_attestation_key_read(record->public_key, strlen(record->public_key),
-                                        record->key_id);
-
-        if (r == -ENOMEM)
-                json->r = nb_failure_set_memory(json->f);
-        else if (r < 0)
-                nb_json_refuse(json, "data.publicKey", "a public key as PEM", "(not shown)");
-}
-
 void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record) {
         char name[NB_NODE_RECORD_NAME_SIZE];
         struct nb_node_record record = { 0 };
@@ -62,9 +51,14 @@ void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record
                 nb_json_refuse(json, "data.node", "the name of a node", record.node);
         nb_node_record_name(record.node, name);
         nb_json_expect(json, "metadata.name", name);
-        if (!record.removed_text[0])
-                read_key(json, &record);
-        else if (nb_rfc3339_parse(record.removed_text, &record.removed) < 0 || record.removed <= 0)
+        if (!record.removed_text[0]) {
+                /* The message does not quote the key, which may be a private one by mistake. */
+                if (nb_attestation_key_read(record.public_key, strlen(record.public_key),
+                                            record.key_id) < 0)
+                        nb_json_refuse(json, "data.publicKey", "a public key as PEM",
+                                       "(not shown)");
+        } else if (nb_rfc3339_parse(record.removed_text, &record.removed) < 0 ||
+                   record.removed <= 0)
                 nb_json_refuse(json, "data.removed", "a time", record.removed_text);
         else
                 record.public_key[0] = record.addresses[0] = record.dns_names[0] = '\0';

@@ -20,15 +20,14 @@
 /* The first flaw is kept, and made printable. The format cuts what the requestor chose. */
 static void __attribute__((format(printf, 2, 3)))
 set_flaw(struct nb_node_request *request, const char *format, ...) {
-        char text[2 * sizeof(request->flaw)];
         va_list arguments;
 
         if (request->flaw[0])
                 return;
         va_start(arguments, format);
-        vsnprintf(text, sizeof(text), format, arguments);
+        vsnprintf(request->flaw, sizeof(request->flaw), format, arguments);
         va_end(arguments);
-        NB_TEXT_COPY_LINE(request->flaw, text);
+        NB_TEXT_COPY_LINE(request->flaw, request->flaw);
 }
 
 /* --- What the API server says --- */
@@ -139,12 +138,11 @@ static void check_names(struct nb_node_request *request) {
         }
         if (facts->has_other_extensions)
                 set_flaw(request, "it requests extensions other than alternative names");
-}
-
-static void check_node(struct nb_node_request *request) {
-        if (request->facts.n_names == 0)
+        if (request->kind != NB_NODE_REQUEST_SERVING)
+                return;
+        if (facts->n_names == 0)
                 set_flaw(request, "it has no alternative names");
-        if (strcmp(request->username, request->facts.common_name) != 0)
+        if (strcmp(request->username, facts->common_name) != 0)
                 set_flaw(request, "the requestor '%.96s' is not the node that the request names",
                          request->username);
         if (!request->is_group_exact)
@@ -170,8 +168,6 @@ static void read_request(struct nb_json *json, struct nb_node_request *request) 
                 return;
         check_subject(request);
         check_names(request);
-        if (request->kind == NB_NODE_REQUEST_SERVING)
-                check_node(request);
         request->pem_len = pem.len;
         request->pem = TAKE(pem.data);
 }

@@ -57,8 +57,6 @@ static const char *find_request_flaw(const struct nb_serving_case *c) {
                 return "it is not for a serving certificate";
         if (request->flaw[0])
                 return request->flaw;
-        if (!request->is_group_exact)
-                return "the requestor is not in the group system:nodes";
         /* Otherwise the loops over the names would find nothing against the request. */
         return request->facts.n_names == 0 ? "it has no alternative names" : NULL;
 }
@@ -96,12 +94,6 @@ static bool is_cluster_name(const struct nb_serving_case *c, const char *host) {
         return !strcmp(host, domain) || fnmatch(pattern, host, 0) == 0;
 }
 
-/* What is enrolled for the node, so that claims of others do not count. The node's name is enrolled
- * with it, unless the name is an address. */
-static bool is_certain(const struct nb_serving_case *c, const char *host) {
-        return is_enrolled(c, host) || (c->record && !strcmp(host, c->request->node));
-}
-
 /* To whom the host belongs, if not to this node alone. */
 static const char *find_owner(const struct nb_serving_case *c, struct name *name) {
         const char *host = name->host, *node = c->request->node;
@@ -110,11 +102,13 @@ static const char *find_owner(const struct nb_serving_case *c, struct name *name
 
         if (!nb_host_is_address(host) && is_cluster_name(c, host))
                 return "is a name of the cluster or of the local host";
-        if (nb_host_is_special(host))
+        if (nb_hosts_contain(NB_SPECIAL_PREFIXES, host))
                 return "is not an address of one machine";
         if (c->policy && nb_hosts_contain(c->policy->service_networks, host))
                 return "is within serviceNetworks of the policy";
-        owned = nb_hosts_find(c->hosts, host, node, is_certain(c, host));
+        /* Claims of others do not count for what is enrolled, as the node's name is with it. */
+        owned = nb_hosts_find(c->hosts, host, node,
+                              is_enrolled(c, host) || (c->record && !strcmp(host, node)));
         if (!owned)
                 return NULL;
         is_in_node = owned->kind > NB_OWNER_CLAIMING_SERVICE;
@@ -129,25 +123,6 @@ static const char *find_owner(const struct nb_serving_case *c, struct name *name
                          owned->owner,
                          is_in_node ? "; enroll it for the node that it belongs to" : "");
         return name->reason;
-}
-
-static const char *find_missing_policy(const struct nb_serving_case *c) {
-        if (c->policy)
-                return NULL;
-        return c->policy_flaw ? c->policy_flaw
-                              : "there is no ConfigMap kube-system/" NB_POLICY_NAME;
-}
-
-static const char *find_missing_networks(const struct nb_serving_case *c) {
-        if (c->hosts->has_service_networks || (c->policy && c->policy->service_networks[0]))
-                return NULL;
-        return c->policy ? "the networks of Services are not known: serviceNetworks is missing in "
-                           "the policy"
-                         : find_missing_policy(c);
-}
-
-static const char *find_record_flaw(const struct nb_serving_case *c) {
-        return c->record_flaw;
 }
 
 /* Why the policy and the record do not allow the name to this node. */
@@ -170,10 +145,6 @@ static const char *find_limit(const struct nb_serving_case *c, struct name *name
                        : "is not within servingPrefixes of the policy";
 }
 
-static const char *find_missing_node(const struct nb_serving_case *c) {
-        return c->node && !c->node->is_being_deleted ? NULL : "there is no Node of this name";
-}
-
 static const char *find_missing_address(const struct nb_serving_case *c, struct name *name) {
         return nb_hosts_contain(c->node->addresses, name->host)
                        ? NULL
@@ -182,42 +153,58 @@ static const char *find_missing_address(const struct nb_serving_case *c, struct 
 
 /* --- The decision --- */
 
-/* What a verdict says about the request as a whole, and then about each name. */
 static const struct check {
-        const char *name;
-        const char *(*find_flaw)(const struct nb_serving_case *c);
-        const char *(*find_name_flaw)(const struct nb_serving_case *c, struct name *name);
+        const char *name; /* of the reason */
+        const char *(*find_flaw)(const struct nb_serving_case *c, struct name *name);
 } checks[_NB_SERVING_VERDICT_N] = {
-        [NB_SERVING_APPROVED] = { NB_APPROVED_REASON, NULL },
-        [NB_SERVING_MALFORMED] = { "ServingMalformed", find_request_flaw, find_form_flaw },
-        [NB_SERVING_NOT_ITS_OWN] = { "ServingNotItsOwn", NULL, find_owner },
-        [NB_SERVING_NETWORKS_UNKNOWN] = { "ServiceNetworksUnknown", find_missing_networks },
-        [NB_SERVING_NO_POLICY] = { "ServingWithoutPolicy", find_missing_policy },
-        [NB_SERVING_RECORD_UNUSABLE] = { "RecordUnusable", find_record_flaw },
-        [NB_SERVING_NOT_ALLOWED] = { "ServingNotAllowed", NULL, find_limit },
-        [NB_SERVING_NO_NODE] = { "ServingWithoutNode", find_missing_node },
-        [NB_SERVING_NOT_IN_STATUS] = { "ServingNotInNodeStatus", NULL, find_missing_address },
+        [NB_SERVING_APPROVED] = { NB_APPROVED_REASON },
+        [NB_SERVING_MALFORMED] = { "ServingMalformed", find_form_flaw },
+        [NB_SERVING_NOT_ITS_OWN] = { "ServingNotItsOwn", find_owner },
+        [NB_SERVING_NETWORKS_UNKNOWN] = { "ServiceNetworksUnknown" },
+        [NB_SERVING_NO_POLICY] = { "ServingWithoutPolicy" },
+        [NB_SERVING_RECORD_UNUSABLE] = { "RecordUnusable" },
+        [NB_SERVING_NOT_ALLOWED] = { "ServingNotAllowed", find_limit },
+        [NB_SERVING_NO_NODE] = { "ServingWithoutNode" },
+        [NB_SERVING_NOT_IN_STATUS] = { "ServingNotInNodeStatus", find_missing_address },
 };
 
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
         const struct nb_pkcs10_facts *facts = &c->request->facts;
+        const char *no_policy = c->policy ? NULL
+                                : c->policy_flaw
+                                        ? c->policy_flaw
+                                        : "there is no ConfigMap kube-system/" NB_POLICY_NAME;
+        const bool has_networks = c->hosts->has_service_networks ||
+                                  (c->policy && c->policy->service_networks[0]);
+        /* Of the request as a whole; then each name is checked. */
+        const char *const flaws[_NB_SERVING_VERDICT_N] = {
+                [NB_SERVING_MALFORMED] = find_request_flaw(c),
+                [NB_SERVING_NETWORKS_UNKNOWN] = has_networks ? NULL
+                                                : no_policy  ? no_policy
+                                                             : "the networks of Services are not "
+                                                               "known: serviceNetworks is missing "
+                                                               "in the policy",
+                [NB_SERVING_NO_POLICY] = no_policy,
+                [NB_SERVING_RECORD_UNUSABLE] = c->record_flaw,
+                [NB_SERVING_NO_NODE] = c->node && !c->node->is_being_deleted
+                                               ? NULL
+                                               : "there is no Node of this name",
+        };
 
         for (enum nb_serving_verdict i = NB_SERVING_MALFORMED; i < _NB_SERVING_VERDICT_N; i++) {
-                const char *flaw = checks[i].find_flaw ? checks[i].find_flaw(c) : NULL;
-
-                if (flaw) {
-                        snprintf(ret_reason, NB_SERVING_REASON_SIZE, "%s", flaw);
+                if (flaws[i]) {
+                        snprintf(ret_reason, NB_SERVING_REASON_SIZE, "%s", flaws[i]);
                         return i;
                 }
-                for (unsigned k = 0; checks[i].find_name_flaw && k < facts->n_names; k++) {
-                        const char *text = facts->names[k].text;
+                for (unsigned k = 0; checks[i].find_flaw && k < facts->n_names; k++) {
+                        const char *text = facts->names[k].text, *flaw;
                         struct name name = { .type = facts->names[k].type };
                         char quoted[NB_TEXT_QUOTED_SIZE];
 
                         if (nb_host_fold(text, name.host) < 0)
                                 name.host[0] = '\0';
-                        flaw = checks[i].find_name_flaw(c, &name);
+                        flaw = checks[i].find_flaw(c, &name);
                         if (!flaw)
                                 continue;
                         snprintf(ret_reason, NB_SERVING_REASON_SIZE, "the alternative name %s %s",

@@ -42,7 +42,7 @@ static void folds_address(void **state) {
 
         assert_int_equal(nb_host_fold(c->text, host) >= 0 && nb_host_is_address(host), c->is_valid);
         if (c->is_valid)
-                assert_int_equal(nb_host_is_special(host), c->is_special);
+                assert_int_equal(nb_hosts_contain(NB_SPECIAL_PREFIXES, host), c->is_special);
 }
 
 static void mapped_is_the_same(void **state _unused_) {

@@ -28,7 +28,7 @@ struct row {
         const char
                 *policy; /* the data of the ConfigMap; NULL: the usual ones; "-": there is none */
         const char *policy_flaw, *record_flaw;
-        bool is_not_in_group, is_client, has_no_node, is_deleted, has_no_names, is_enrolled;
+        bool is_client, has_no_node, is_deleted, has_no_names, is_enrolled;
         bool has_no_service_networks;
 };
 
@@ -61,11 +61,6 @@ static struct row rows[] = {
           "requested by another user",
           { A("10.0.0.5") },
           .flaw = "it was requested by another user",
-          V(MALFORMED) },
-        { "a requestor outside system:nodes",
-          "system:nodes",
-          { A("10.0.0.5") },
-          .is_not_in_group = true,
           V(MALFORMED) },
         { "a request of another signer",
           "serving",
@@ -479,7 +474,6 @@ static void read_node(const struct row *row, struct nb_node_facts *node) {
 
 static void read_request(const struct row *row, struct nb_node_request *request) {
         request->kind = row->is_client ? NB_NODE_REQUEST_CLIENT : NB_NODE_REQUEST_SERVING;
-        request->is_group_exact = !row->is_not_in_group;
         snprintf(request->node, sizeof(request->node), "%s", row->node ? row->node : NODE);
         snprintf(request->flaw, sizeof(request->flaw), "%s", row->flaw ? row->flaw : "");
         while (!row->has_no_names && request->facts.n_names < N_ELEMENTS(row->names) &&
