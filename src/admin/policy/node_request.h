@@ -53,7 +53,7 @@ struct nb_node_request {
                       cannot be read */
         size_t pem_len;
         char flaw[192]; /* why it is not a correct request of its kind, as the end of a sentence; ""
-                           if it is. "the organization is 'x', expected 'system:nodes'" */
+                           if it is. "the organization is not 'system:nodes'" */
 };
 
 /*
