@@ -57,52 +57,42 @@ int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *ho
 /* --- Objects --- */
 
 /* Adds the texts at a path such as "status.addresses[*].address". */
-static void add_texts(struct nb_hosts *hosts, enum nb_owner_kind kind, struct nb_json *json,
-                      const char *path, const char *owner) {
+static int add_texts(struct nb_hosts *hosts, struct nb_json *json, enum nb_owner_kind kind,
+                     const char *path, const char *owner) {
         const char *star = strchr(path, '*');
         char list[PATH_SIZE], item[2 * PATH_SIZE];
         ssize_t n;
 
         if (!star) {
-                (void)nb_hosts_add(hosts, kind, nb_json_string(json, path), owner);
-                return;
+                nb_hosts_add(hosts, kind, nb_json_string(json, path), owner);
+                return json->r;
         }
         snprintf(list, sizeof(list), "%.*s", (int)(star - path) - 1, path);
         n = nb_json_array(json, list);
         for (ssize_t i = 0; i < n; i++) {
                 snprintf(item, sizeof(item), "%s[%zd%s", list, i, star + 1);
-                add_texts(hosts, kind, json, item, owner);
+                add_texts(hosts, json, kind, item, owner);
         }
-}
-
-/* The last one has no path. */
-struct source {
-        enum nb_owner_kind kind;
-        const char *path;
-};
-
-static int add_sources(struct nb_hosts *hosts, struct nb_json *json, const char *owner,
-                       const struct source *sources) {
-        for (; owner && sources->path; sources++)
-                add_texts(hosts, sources->kind, json, sources->path, owner);
         return json->r;
 }
 
 int nb_hosts_add_node(void *userdata, struct nb_json *json) {
-        static const struct source sources[] = {
-                { NB_OWNER_CLAIMING_NODE, "metadata.name" },
-                { NB_OWNER_CLAIMING_NODE, "status.addresses[*].address" },
-                { NB_OWNER_POD_NETWORK, "spec.podCIDRs[*]" },
-                { 0 },
-        };
+        const char *name = nb_json_string(json, "metadata.name");
 
-        return add_sources(userdata, json, nb_json_string(json, "metadata.name"), sources);
+        if (!name)
+                return json->r;
+        nb_hosts_add(userdata, NB_OWNER_CLAIMING_NODE, name, name);
+        add_texts(userdata, json, NB_OWNER_CLAIMING_NODE, "status.addresses[*].address", name);
+        return add_texts(userdata, json, NB_OWNER_POD_NETWORK, "spec.podCIDRs[*]", name);
 }
 
 /* A Service is also found by NAME and NAME.NAMESPACE in the search list of a pod. The API server
  * assigns only its cluster addresses; whoever may create a Service chooses the others. */
 int nb_hosts_add_service(void *userdata, struct nb_json *json) {
-        static const struct source sources[] = {
+        static const struct {
+                enum nb_owner_kind kind;
+                const char *path;
+        } sources[] = {
                 { NB_OWNER_SERVICE, "spec.clusterIP" },
                 { NB_OWNER_SERVICE, "spec.clusterIPs[*]" },
                 { NB_OWNER_CLAIMING_SERVICE, "metadata.name" },
@@ -110,7 +100,6 @@ int nb_hosts_add_service(void *userdata, struct nb_json *json) {
                 { NB_OWNER_CLAIMING_SERVICE, "spec.externalIPs[*]" },
                 { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].ip" },
                 { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].hostname" },
-                { 0 },
         };
         const char *name = nb_json_string(json, "metadata.name");
         const char *namespace = nb_json_string(json, "metadata.namespace");
@@ -120,24 +109,21 @@ int nb_hosts_add_service(void *userdata, struct nb_json *json) {
                 return json->r;
         snprintf(owner, sizeof(owner), "%s/%s", namespace, name);
         snprintf(host, sizeof(host), "%s.%s", name, namespace);
-        (void)nb_hosts_add(userdata, NB_OWNER_CLAIMING_SERVICE, host, owner);
-        return add_sources(userdata, json, owner, sources);
+        nb_hosts_add(userdata, NB_OWNER_CLAIMING_SERVICE, host, owner);
+        for (size_t i = 0; i < N_ELEMENTS(sources); i++)
+                add_texts(userdata, json, sources[i].kind, sources[i].path, owner);
+        return json->r;
 }
 
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json) {
-        static const struct source sources[] = { { NB_OWNER_CLUSTER, "spec.cidrs[*]" }, { 0 } };
-
-        return add_sources(userdata, json, "a network of Services", sources);
+        return add_texts(userdata, json, NB_OWNER_CLUSTER, "spec.cidrs[*]",
+                         "a network of Services");
 }
 
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
-        static const struct source sources[] = {
-                { NB_OWNER_CLUSTER, "subsets[*].addresses[*].ip" },
-                { NB_OWNER_CLUSTER, "subsets[*].notReadyAddresses[*].ip" },
-                { 0 },
-        };
-
-        return add_sources(userdata, json, "the API server", sources);
+        add_texts(userdata, json, NB_OWNER_CLUSTER, "subsets[*].addresses[*].ip", "the API server");
+        return add_texts(userdata, json, NB_OWNER_CLUSTER, "subsets[*].notReadyAddresses[*].ip",
+                         "the API server");
 }
 
 /* A record with a mistake in it allows its node nothing, but what can be read of its names is still
@@ -152,7 +138,7 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
         if (record.removed != 0)
                 return 0;
         if (view.r >= 0)
-                (void)nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, record.node);
+                nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, record.node);
         view.r = 0;
         if (!record.node[0])
                 nb_json_line(&view, "metadata.name", record.node, sizeof(record.node));
@@ -165,7 +151,7 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
                 nb_secret_data_read(&view, lists[i], "", &value);
                 list = value.data;
                 while (nb_list_next(&list, item))
-                        (void)nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, record.node);
+                        nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, record.node);
         }
         return 0;
 }
@@ -178,7 +164,7 @@ const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *h
         const bool is_address = nb_prefix_parse(host, &address) >= 0;
 
         for (const struct nb_owned *item = hosts->first; item; item = item->next) {
-                if (is_enrolled && item->kind > _NB_OWNER_CLAIMS)
+                if (is_enrolled && item->kind > NB_OWNER_ENROLLED)
                         continue;
                 /* A node may not have an address of its own pods, either. */
                 if (item->kind != NB_OWNER_POD_NETWORK && !strcmp(item->owner, node))

@@ -24,8 +24,7 @@
 enum nb_owner_kind {
         NB_OWNER_CLUSTER,  /* the API server, or a network of Services */
         NB_OWNER_SERVICE,  /* cluster addresses of a Service, which the API server assigns */
-        NB_OWNER_ENROLLED, /* a node */
-        _NB_OWNER_CLAIMS,  /* what follows is only claimed */
+        NB_OWNER_ENROLLED, /* a node; what follows is only claimed */
         NB_OWNER_CLAIMING_SERVICE,
         NB_OWNER_CLAIMING_NODE,
         NB_OWNER_POD_NETWORK, /* of a Node */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,8 +46,6 @@ void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record
         nb_json_copy(json, "metadata.resourceVersion", record.resource_version,
                      sizeof(record.resource_version));
         nb_data_read(json, fields, N_ELEMENTS(fields), true, &record);
-        if (!nb_dns_name_is_valid(record.node, strlen(record.node), NB_NODE_NAME_MAX))
-                nb_json_refuse(json, "data.node", "the name of a node", record.node);
         nb_node_record_name(record.node, name);
         nb_json_expect(json, "metadata.name", name);
         if (!record.removed_text[0]) {

@@ -32,10 +32,6 @@ static enum nb_csr_state read_state(struct nb_json *json) {
                        : NB_CSR_STATE_PENDING;
 }
 
-static bool has_prefix(const char *text, const char *prefix) {
-        return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 static bool has_text(struct nb_json *json, const char *list, const char *text) {
         const ssize_t n = nb_json_array(json, list);
 
@@ -60,7 +56,8 @@ static void read_requestor(struct nb_json *json, struct nb_node_request *request
         request->is_in_enrolled_group = has_text(json, "spec.groups", NB_TOKEN_GROUP_ENROLLED);
         /* Another authenticator may give out names of this form. */
         if (has_text(json, "spec.groups", BOOTSTRAP_GROUP) &&
-            has_prefix(request->username, NB_BOOTSTRAP_USER_PREFIX) &&
+            strncmp(request->username, NB_BOOTSTRAP_USER_PREFIX,
+                    strlen(NB_BOOTSTRAP_USER_PREFIX)) == 0 &&
             strspn(id, NB_LOWER NB_DIGITS) == NB_TOKEN_ID_LEN && !id[NB_TOKEN_ID_LEN])
                 strcpy(request->token_id, id);
 }
@@ -77,7 +74,8 @@ static void read_request(struct nb_json *json, struct nb_node_request *request) 
                 json->r = nb_failure_set_memory(json->f);
         if (r < 0)
                 return;
-        if (has_prefix(request->facts.common_name, NB_NODE_COMMON_NAME_PREFIX) &&
+        if (strncmp(request->facts.common_name, NB_NODE_COMMON_NAME_PREFIX,
+                    strlen(NB_NODE_COMMON_NAME_PREFIX)) == 0 &&
             nb_dns_name_is_valid(node, strlen(node), NB_NODE_NAME_MAX))
                 strcpy(request->node, node);
         request->pem_len = pem.len;

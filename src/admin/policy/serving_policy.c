@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/policy/address.h"
 #include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "base/text.h"
@@ -50,17 +49,6 @@ struct name {
         char reason[NB_SERVING_REASON_SIZE];
 };
 
-static const char *find_request_flaw(const struct nb_serving_case *c) {
-        const struct nb_node_request *request = c->request;
-
-        if (request->kind != NB_NODE_REQUEST_SERVING)
-                return "it is not for a serving certificate";
-        if (request->flaw[0])
-                return request->flaw;
-        /* Otherwise the loops over the names would find nothing against the request. */
-        return request->facts.n_names == 0 ? "it has no alternative names" : NULL;
-}
-
 static const char *find_form_flaw(const struct nb_serving_case *c _unused_, struct name *name) {
         const bool is_address = nb_host_is_address(name->host);
         struct in_addr ipv4;
@@ -80,18 +68,19 @@ static const char *find_form_flaw(const struct nb_serving_case *c _unused_, stru
 /* A Service is found as NAME.NAMESPACE.svc.DOMAIN. The domain may differ from the configured one,
  * so any name with the label "svc" is refused, unless it is the first one. */
 static bool is_cluster_name(const struct nb_serving_case *c, const char *host) {
-        static const char *const patterns[] = {
+        const char *domain = c->policy ? c->policy->cluster_domain : "cluster.local";
+        char below_domain[NB_DNS_NAME_MAX + 3];
+        const char *const patterns[] = {
                 "kubernetes",  "kubernetes.default", "localhost", "localhost.localdomain",
                 "*.localhost", "*.cluster.local",    "*.svc",     "*.svc.*",
+                domain,        below_domain,
         };
-        const char *domain = c->policy ? c->policy->cluster_domain : "cluster.local";
-        char pattern[NB_DNS_NAME_MAX + 3];
 
+        snprintf(below_domain, sizeof(below_domain), "*.%s", domain);
         for (size_t i = 0; i < N_ELEMENTS(patterns); i++)
                 if (fnmatch(patterns[i], host, 0) == 0)
                         return true;
-        snprintf(pattern, sizeof(pattern), "*.%s", domain);
-        return !strcmp(host, domain) || fnmatch(pattern, host, 0) == 0;
+        return false;
 }
 
 /* To whom the host belongs, if not to this node alone. */
@@ -170,21 +159,28 @@ static const struct check {
 
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
-        const struct nb_pkcs10_facts *facts = &c->request->facts;
+        const struct nb_node_request *request = c->request;
+        const struct nb_pkcs10_facts *facts = &request->facts;
         const char *no_policy = c->policy ? NULL
                                 : c->policy_flaw
                                         ? c->policy_flaw
                                         : "there is no ConfigMap kube-system/" NB_POLICY_NAME;
-        const bool has_networks = c->hosts->has_service_networks ||
-                                  (c->policy && c->policy->service_networks[0]);
         /* Of the request as a whole; then each name is checked. */
         const char *const flaws[_NB_SERVING_VERDICT_N] = {
-                [NB_SERVING_MALFORMED] = find_request_flaw(c),
-                [NB_SERVING_NETWORKS_UNKNOWN] = has_networks ? NULL
-                                                : no_policy  ? no_policy
-                                                             : "the networks of Services are not "
-                                                               "known: serviceNetworks is missing "
-                                                               "in the policy",
+                /* Without names, nothing would be found against the request below. */
+                [NB_SERVING_MALFORMED] = request->kind != NB_NODE_REQUEST_SERVING
+                                                 ? "it is not for a serving certificate"
+                                         : request->flaw[0]    ? request->flaw
+                                         : facts->n_names == 0 ? "it has no alternative names"
+                                                               : NULL,
+                [NB_SERVING_NETWORKS_UNKNOWN] = c->hosts->has_service_networks ||
+                                                                (c->policy &&
+                                                                 c->policy->service_networks[0])
+                                                        ? NULL
+                                                : no_policy ? no_policy
+                                                            : "the networks of Services are not "
+                                                              "known: serviceNetworks is missing "
+                                                              "in the policy",
                 [NB_SERVING_NO_POLICY] = no_policy,
                 [NB_SERVING_RECORD_UNUSABLE] = c->record_flaw,
                 [NB_SERVING_NO_NODE] = c->node && !c->node->is_being_deleted
