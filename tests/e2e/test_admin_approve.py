@@ -112,7 +112,7 @@ def serving_of_another_node(place):
     (ready_node, "TAKEOVER? The Node"), (more_organizations, "FORGED?"), (alternative_name, "FORGED?"), (server_usages, "FORGED?"),
     (revoked_token, "does not exist any more"), (bound_token_without_a_node, "has no annotation node-bootstrap/node"), (serving_for_another_name, "'other.example.org' is neither the node's name"),
     (serving_for_another_address, "'10.1.2.4' is not among the addresses"), (serving_without_names, "it has no alternative names"),
-    (serving_of_another_node, "the requestor 'system:node:mallory'"),
+    (serving_of_another_node, "the requestor is not the node"),
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_forged_request_is_marked_and_refused(place, submit, text):
     place.refused(submit(place), text)

@@ -52,6 +52,6 @@ void fuzz_one(const char *data, size_t len) {
                                                                     public_key);
 
         FUZZ_CHECK(verdict == NB_ATTESTATION_MISSING || verdict == NB_ATTESTATION_INVALID);
-        check_object(data, len, NB_SIGNER_CLIENT, "client");
+        check_object(data, len, NB_CSR_SIGNER, "client");
         check_object(data, len, NB_SIGNER_SERVING, "server");
 }

@@ -38,7 +38,7 @@ def test_what_is_written(api):
     assert (done.returncode, done.stdout) == (0, "enrolled node worker-1\n"), done.stderr
     record = api.objects.look(RECORD)
     assert record["type"] == "node-bootstrap/enrolled-node"
-    assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY), "addresses": "10.0.0.5,fd00::5", "dnsNames": "db.example.org"}
+    assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY), "addresses": "10.0.0.5,FD00::5", "dnsNames": "db.example.org"}
     # What an option does not name stays; an empty list removes.
     assert enroll(api, "--addresses=").returncode == 0
     assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY), "dnsNames": "db.example.org"}

@@ -130,7 +130,7 @@ def test_an_address_of_the_api_server_is_refused(api, run, prepare):
     submit(api, "good", "10.0.0.6")
     run()
     api.objects.wait(lambda: approval(api, "good") == "Approved" and event(api, "bad"))
-    assert "'10.0.0.5' belongs to the cluster" in event(api, "bad") or "belongs to the Service shop/kubernetes" in event(api, "bad")
+    assert "'10.0.0.5' belongs to the cluster" in event(api, "bad") or "belongs to the Service " in event(api, "bad")
     assert approval(api, "bad") is None
 
 

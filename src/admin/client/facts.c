@@ -290,7 +290,7 @@ int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *
 
         if (r >= 0)
                 r = add_service_networks(admin, &hosts, f);
-        if (r < 0 || hosts.has_service_networks || limits.policy.services.n > 0)
+        if (r < 0 || hosts.has_service_networks || limits.policy.service_networks[0])
                 return r;
         return nb_failure_set(f, NB_USAGE, 0,
                               "the part approve-serving must know the networks of Services: set "

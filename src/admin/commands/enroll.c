@@ -98,22 +98,14 @@ static int compare_key(void *userdata, struct nb_json *item) {
 /* Replaces the names of one kind in the record, if there is an option for them. */
 static int set_names(struct nb_node_record *record, const char *list, bool is_address,
                      struct nb_failure *f) {
-        unsigned n = 0;
-
-        if (!list)
+        if (!list || nb_node_record_set_names(record, list, is_address))
                 return 0;
-        for (unsigned i = 0; i < record->n_names; i++)
-                if (record->names[i].is_address != is_address)
-                        record->names[n++] = record->names[i];
-        record->n_names = n;
-        if (!list[0] || nb_node_record_add_names(record, list, is_address) >= 0)
-                return 0;
-        return nb_admin_refuse_word(
-                is_address ? "'--addresses' to be a list such as 10.0.0.5,fd00::5, of at most 32 "
-                             "addresses and names together"
-                           : "'--dns-names' to be a list such as node1.example.org,node1.lan, of "
-                             "at most 32 addresses and names together",
-                list, f);
+        return nb_admin_refuse_word(is_address ? "'--addresses' to be a list such as "
+                                                 "10.0.0.5,fd00::5, of less than 4096 characters"
+                                               : "'--dns-names' to be a list such as "
+                                                 "node1.example.org,node1.lan, of less than 4096 "
+                                                 "characters",
+                                    list, f);
 }
 
 static int set_all_names(struct enroll *enroll, struct nb_failure *f) {
@@ -189,6 +181,7 @@ static int add_node(struct enroll *enroll, struct nb_failure *f) {
                                       "replaces it",
                                       enroll->node);
         record->removed = 0;
+        record->removed_text[0] = '\0';
         memcpy(record->public_key, enroll->key.data, enroll->key.len + 1);
         r = set_all_names(enroll, f);
         if (r >= 0)
@@ -215,7 +208,7 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
                 return r;
         if (enroll->is_new || enroll->record.removed != 0)
                 return refuse_missing(enroll, f);
-        enroll->record.removed = NB_NODE_RECORD_REMOVING;
+        strcpy(enroll->record.removed_text, NB_NODE_RECORD_REMOVING);
         r = write_record(enroll, &date, f);
         if (r < 0)
                 return r;
@@ -223,7 +216,7 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "the answer of the API server has no Date; the node is not "
                                       "approved until it is removed or enrolled again");
-        enroll->record.removed = date;
+        nb_time_format(date, enroll->record.removed_text);
         r = write_record(enroll, &date, f);
         if (r >= 0)
                 printf("removed node %s\n", enroll->node);
@@ -232,7 +225,7 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
 
 static int print_record(void *userdata, struct nb_json *item) {
         struct enroll *enroll = userdata;
-        char digits[2 * NB_SHA256_SIZE + 1], removed[NB_RFC3339_SIZE], name[254];
+        char digits[2 * NB_SHA256_SIZE + 1], name[254];
         struct nb_node_record record = { 0 };
         struct nb_failure flaw = { 0 };
 
@@ -243,15 +236,12 @@ static int print_record(void *userdata, struct nb_json *item) {
                 return 0;
         }
         if (record.removed != 0) {
-                nb_time_format(record.removed, removed);
-                printf("%-30s removed %s\n", record.node, removed);
+                printf("%-30s removed %s\n", record.node, record.removed_text);
                 return 0;
         }
         nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
-        printf("%-30s sha256:%s", record.node, digits);
-        for (unsigned i = 0; i < record.n_names; i++)
-                printf(" %s", record.names[i].text);
-        printf("\n%s", enroll->is_showing ? record.public_key : "");
+        printf("%-30s sha256:%s %s %s\n%s", record.node, digits, record.addresses, record.dns_names,
+               enroll->is_showing ? record.public_key : "");
         return 0;
 }
 

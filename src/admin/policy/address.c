@@ -1,134 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "admin/policy/address.h"
+#include "admin/policy/data_fields.h"
 
-#define MAPPED_BITS 96 /* of the prefix ::ffff:0:0/96 */
+int nb_prefix_parse(const char *text, struct nb_prefix *ret_prefix) {
+        struct nb_prefix prefix = { .base.s6_addr = { [10] = 0xff, [11] = 0xff }, .len = 128 };
+        const size_t n = strcspn(text, "/");
+        char address[INET6_ADDRSTRLEN], *end;
+        unsigned long len, len_max = 32;
 
-static const uint8_t mapped[MAPPED_BITS / 8] = { [10] = 0xff, [11] = 0xff };
-
-/* RFC 6890 and RFC 4291. */
-static const char special_prefixes[] =
-        "0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,224.0.0.0/4,255.255.255.255/32,"
-        "::/128,::1/128,fe80::/10,ff00::/8";
-
-static bool is_ipv4(const struct nb_address *address) {
-        return memcmp(address->bytes, mapped, sizeof(mapped)) == 0;
-}
-
-int nb_address_parse(const char *text, struct nb_address *ret_address) {
-        struct nb_address address;
-
-        if (inet_pton(AF_INET6, text, address.bytes) == 1) {
-                *ret_address = address;
-                return 0;
-        }
-        memcpy(address.bytes, mapped, sizeof(mapped));
-        if (inet_pton(AF_INET, text, address.bytes + sizeof(mapped)) != 1)
+        if (n >= sizeof(address))
                 return -EINVAL;
-        *ret_address = address;
-        return 0;
-}
-
-bool nb_address_is_equal(const struct nb_address *a, const struct nb_address *b) {
-        return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
-bool nb_address_is_special(const struct nb_address *address) {
-        struct nb_prefixes special;
-
-        return nb_prefixes_parse(special_prefixes, &special) < 0 ||
-               nb_prefixes_contain(&special, address);
-}
-
-/* The address with all bits behind the prefix cleared. */
-static struct nb_address mask_address(const struct nb_address *address, unsigned len) {
-        struct nb_address masked = { 0 };
-
-        memcpy(masked.bytes, address->bytes, len / 8);
-        if (len % 8 > 0)
-                masked.bytes[len / 8] = (uint8_t)(address->bytes[len / 8] & (0xff00U >> (len % 8)));
-        return masked;
-}
-
-/* One to three digits without a leading zero; -EINVAL for anything else. */
-static int parse_length(const char *text, unsigned *ret_len) {
-        unsigned len = 0;
-        size_t n = strspn(text, "0123456789");
-
-        if (n == 0 || n > 3 || text[n] || (text[0] == '0' && n > 1))
-                return -EINVAL;
-        for (size_t i = 0; i < n; i++)
-                len = len * 10 + (unsigned)(text[i] - '0');
-        *ret_len = len;
-        return 0;
-}
-
-static int parse_prefix(char *text, bool is_exact, struct nb_prefix *ret_prefix) {
-        char *slash = strchr(text, '/');
-        struct nb_address address, masked;
-        unsigned len;
-
-        if (!slash)
-                return -EINVAL;
-        *slash = '\0';
-        if (nb_address_parse(text, &address) < 0 || parse_length(slash + 1, &len) < 0)
-                return -EINVAL;
-        if (!strchr(text, ':'))
-                len += MAPPED_BITS;
-        if (len > 128)
-                return -EINVAL;
-        masked = mask_address(&address, len);
-        if (is_exact && !nb_address_is_equal(&masked, &address))
-                return -EINVAL;
-        *ret_prefix = (struct nb_prefix){ masked, len };
-        return 0;
-}
-
-int nb_network_parse(const char *text, struct nb_prefix *ret_prefix) {
-        char word[INET6_ADDRSTRLEN + 4];
-
-        if (strlen(text) >= sizeof(word))
-                return -EINVAL;
-        strcpy(word, text);
-        return parse_prefix(word, false, ret_prefix);
-}
-
-int nb_prefixes_parse(const char *text, struct nb_prefixes *ret_prefixes) {
-        struct nb_prefixes prefixes = { 0 };
-
-        for (;;) {
-                size_t len = strcspn(text, ",");
-                char word[INET6_ADDRSTRLEN + 4];
-
-                if (len >= sizeof(word))
+        snprintf(address, sizeof(address), "%.*s", (int)n, text);
+        if (inet_pton(AF_INET, address, prefix.base.s6_addr + 12) != 1) {
+                len_max = 128;
+                if (inet_pton(AF_INET6, address, &prefix.base) != 1)
                         return -EINVAL;
-                if (prefixes.n == NB_PREFIXES_MAX)
-                        return -E2BIG;
-                memcpy(word, text, len);
-                word[len] = '\0';
-                if (parse_prefix(word, true, &prefixes.items[prefixes.n++]) < 0)
-                        return -EINVAL;
-                if (!text[len])
-                        break;
-                text += len + 1;
         }
-        *ret_prefixes = prefixes;
+        if (text[n]) {
+                text += n + 1;
+                len = strtoul(text, &end, 10);
+                if (!isdigit((unsigned char)text[0]) || (text[0] == '0' && text[1]) || *end ||
+                    len > len_max)
+                        return -EINVAL;
+                prefix.len = (unsigned)(128 - len_max + len);
+        }
+        *ret_prefix = prefix;
         return 0;
 }
 
-bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_address *address) {
-        struct nb_address masked = mask_address(address, prefix->len);
-
-        return is_ipv4(address) == is_ipv4(&prefix->base) &&
-               nb_address_is_equal(&masked, &prefix->base);
+int nb_address_parse(const char *text, struct nb_prefix *ret_address) {
+        return strchr(text, '/') ? -EINVAL : nb_prefix_parse(text, ret_address);
 }
 
-bool nb_prefixes_contain(const struct nb_prefixes *prefixes, const struct nb_address *address) {
-        for (unsigned i = 0; i < prefixes->n; i++)
-                if (nb_prefix_contains(&prefixes->items[i], address))
+bool nb_prefix_is_exact(const char *text) {
+        struct nb_prefix prefix;
+
+        if (!strchr(text, '/') || nb_prefix_parse(text, &prefix) < 0)
+                return false;
+        for (unsigned i = prefix.len; i < 128; i++)
+                if (prefix.base.s6_addr[i / 8] & (0x80 >> i % 8))
+                        return false;
+        return true;
+}
+
+bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_prefix *address) {
+        const uint8_t *a = prefix->base.s6_addr, *b = address->base.s6_addr;
+        const unsigned n = prefix->len / 8, rest = prefix->len % 8;
+
+        return memcmp(a, b, n) == 0 && (rest == 0 || (a[n] ^ b[n]) >> (8 - rest) == 0) &&
+               IN6_IS_ADDR_V4MAPPED(&prefix->base) == IN6_IS_ADDR_V4MAPPED(&address->base);
+}
+
+int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]) {
+        struct nb_prefix address;
+        size_t len = strlen(text);
+
+        if (nb_address_parse(text, &address) >= 0)
+                return inet_ntop(AF_INET6, &address.base, ret_host, NB_HOST_SIZE) ? 0 : -EINVAL;
+        if (len > 0 && text[len - 1] == '.')
+                len--;
+        if (len >= NB_HOST_SIZE)
+                return -EINVAL;
+        for (size_t i = 0; i < len; i++)
+                ret_host[i] = (char)tolower((unsigned char)text[i]);
+        ret_host[len] = '\0';
+        return nb_host_is_name(ret_host) ? 0 : -EINVAL;
+}
+
+bool nb_host_is_name(const char *text) {
+        return nb_dns_name_is_valid(text, strlen(text), NB_DNS_LABEL_MAX);
+}
+
+bool nb_host_is_address(const char *host) {
+        return strchr(host, ':');
+}
+
+bool nb_hosts_contain(const char *hosts, const char *host) {
+        char item[NB_ITEM_SIZE], folded[NB_HOST_SIZE];
+        struct nb_prefix address, prefix;
+        const bool is_address = nb_prefix_parse(host, &address) >= 0;
+
+        while (nb_list_next(&hosts, item))
+                if (is_address ? nb_prefix_parse(item, &prefix) >= 0 &&
+                                         nb_prefix_contains(&prefix, &address)
+                               : nb_host_fold(item, folded) >= 0 && strcmp(folded, host) == 0)
                         return true;
         return false;
 }

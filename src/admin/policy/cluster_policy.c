@@ -1,56 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
+#include "admin/policy/address.h"
 #include "admin/policy/cluster_policy.h"
 #include "base/macro.h"
 
-static bool read_proof(const char *text, struct nb_policy *policy) {
-        policy->is_proof_required = !strcmp(text, "true");
-        return policy->is_proof_required || !strcmp(text, "false");
+static bool is_boolean(const char *text) {
+        return !strcmp(text, "true") || !strcmp(text, "false");
 }
 
-static bool read_prefixes(const char *text, struct nb_policy *policy) {
-        return nb_prefixes_parse(text, &policy->serving) >= 0;
+static bool is_suffix(const char *text) {
+        return text[0] == '.' && nb_host_is_name(text + 1);
 }
 
-static bool read_services(const char *text, struct nb_policy *policy) {
-        return nb_prefixes_parse(text, &policy->services) >= 0;
-}
-
-static bool read_suffixes(const char *text, struct nb_policy *policy) {
-        for (;; text++) {
-                size_t len = strcspn(text, ",");
-
-                if (len == 0 || text[0] != '.' || policy->n_suffixes == NB_POLICY_SUFFIXES_MAX ||
-                    !nb_dns_name_is_valid(text + 1, len - 1, NB_DNS_LABEL_MAX))
-                        return false;
-                snprintf(policy->suffixes[policy->n_suffixes++], sizeof(policy->suffixes[0]),
-                         "%.*s", (int)len, text);
-                text += len;
-                if (!*text)
-                        return true;
-        }
-}
-
-static bool read_domain(const char *text, struct nb_policy *policy) {
-        snprintf(policy->cluster_domain, sizeof(policy->cluster_domain), "%s", text);
-        return nb_dns_name_is_valid(text, strlen(text), NB_DNS_LABEL_MAX);
-}
-
-static const struct key {
-        const char *path;
-        bool (*read)(const char *text, struct nb_policy *policy);
-        const char *expected;
-} keys[] = {
-        { "data.requireProof", read_proof, "\"true\" or \"false\"" },
-        { "data.servingPrefixes", read_prefixes,
-          "prefixes such as 10.0.0.0/8,fd00::/8, without bits behind the length" },
-        { "data.servingSuffixes", read_suffixes,
-          "suffixes such as .nodes.example.org, in lower case" },
-        { "data.serviceNetworks", read_services,
-          "prefixes such as 10.96.0.0/12, without bits behind the length" },
-        { "data.clusterDomain", read_domain, "a DNS name such as cluster.local, in lower case" },
+static const struct nb_data_field fields[] = {
+        { "requireProof", "\"true\" or \"false\"", is_boolean, false,
+          NB_DATA_FIELD(struct nb_policy, require_proof) },
+        { "servingPrefixes", "prefixes such as 10.0.0.0/8,fd00::/8, without bits behind the length",
+          nb_prefix_is_exact, true, NB_DATA_FIELD(struct nb_policy, serving_prefixes) },
+        { "servingSuffixes", "suffixes such as .nodes.example.org, in lower case", is_suffix, true,
+          NB_DATA_FIELD(struct nb_policy, serving_suffixes) },
+        { "serviceNetworks", "prefixes such as 10.96.0.0/12, without bits behind the length",
+          nb_prefix_is_exact, true, NB_DATA_FIELD(struct nb_policy, service_networks) },
+        { "clusterDomain", "a DNS name such as cluster.local, in lower case", nb_host_is_name,
+          false, NB_DATA_FIELD(struct nb_policy, cluster_domain) },
 };
 
 void nb_policy_read(struct nb_json *json, struct nb_policy *ret_policy) {
@@ -59,24 +32,8 @@ void nb_policy_read(struct nb_json *json, struct nb_policy *ret_policy) {
 
         if (binary)
                 nb_json_refuse(json, "binaryData", "no keys", binary);
-        for (const char *name = NULL; (name = nb_json_next_key(json, "data", name));) {
-                const char *text;
-                size_t i = 0;
-
-                while (i < N_ELEMENTS(keys) && strcmp(keys[i].path + strlen("data."), name) != 0)
-                        i++;
-                if (i == N_ELEMENTS(keys)) {
-                        nb_json_refuse(
-                                json, "data",
-                                "requireProof, servingPrefixes, servingSuffixes, serviceNetworks "
-                                "and clusterDomain only",
-                                name);
-                        continue;
-                }
-                text = nb_json_string(json, keys[i].path);
-                if (!text || !keys[i].read(text, &policy))
-                        nb_json_refuse(json, keys[i].path, keys[i].expected, text);
-        }
+        nb_data_read(json, fields, N_ELEMENTS(fields), false, &policy);
+        policy.is_proof_required = !strcmp(policy.require_proof, "true");
         if (json->r >= 0)
                 *ret_policy = policy;
 }

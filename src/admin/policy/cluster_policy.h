@@ -14,19 +14,19 @@
 
 #include <stdbool.h>
 
-#include "admin/policy/address.h"
+#include "admin/policy/data_fields.h"
 #include "codec/dns_name.h"
 #include "codec/json.h"
 
 #define NB_POLICY_NAME "node-bootstrap-policy"
-#define NB_POLICY_SUFFIXES_MAX 32
 
 struct nb_policy {
         bool is_proof_required;
-        struct nb_prefixes serving; /* servingPrefixes */
-        struct nb_prefixes services;
-        unsigned n_suffixes;
-        char suffixes[NB_POLICY_SUFFIXES_MAX][NB_DNS_NAME_MAX + 2]; /* with the dot */
+        /* As in the ConfigMap; "": not set. */
+        char require_proof[8];
+        char serving_prefixes[NB_LIST_SIZE];
+        char serving_suffixes[NB_LIST_SIZE];
+        char service_networks[NB_LIST_SIZE];
         char cluster_domain[NB_DNS_NAME_MAX + 1];
 };
 

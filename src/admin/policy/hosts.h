@@ -16,58 +16,52 @@
 #include <stdint.h>
 
 #include "admin/policy/address.h"
-#include "admin/policy/node_record.h"
 #include "codec/json.h"
 
 #define NB_HOSTS_MAX 1000000      /* names, addresses and networks, in all */
 #define NB_HOSTS_AGE_MAX_MS 10000 /* of a snapshot that a decision is made with */
-#define NB_HOST_SIZE (NB_DNS_NAME_MAX + 1)
 
 enum nb_owner_kind {
         NB_OWNER_CLUSTER,  /* the API server, or a network of Services */
         NB_OWNER_SERVICE,  /* cluster addresses of a Service, which the API server assigns */
-        NB_OWNER_ENROLLED, /* a node */
-        _NB_OWNER_CLAIMS,  /* what follows is only claimed */
+        NB_OWNER_ENROLLED, /* a node; what follows is only claimed */
         NB_OWNER_CLAIMING_SERVICE,
         NB_OWNER_CLAIMING_NODE,
+        NB_OWNER_POD_NETWORK, /* of a Node */
 };
 
 struct nb_owned {
+        struct nb_owned *next;
         enum nb_owner_kind kind;
-        char *host; /* as nb_host_fold(); NULL for a network */
-        struct nb_prefix network;
+        struct nb_prefix prefix; /* an address or network */
         char *owner; /* the name of the node, "NAMESPACE/NAME" of the Service, or a description */
+        char name[]; /* as nb_host_fold(); "" for an address or network; then the owner */
 };
 
 struct nb_hosts {
         uint64_t read_ms; /* nb_now_ms() when it was complete; 0: not yet */
         bool has_service_networks;
-        struct nb_owned *items; /* networks first, then sorted by host */
-        size_t n, allocated, n_networks;
-        bool is_sorted;
+        struct nb_owned *first; /* the one that was added last */
+        size_t n;
+        int error; /* as nb_hosts_add() returns it */
 };
 
-/* The form in which equal addresses and equal DNS names are equal texts: an address as IPv6; a name
- * in lower case and without a trailing dot, which resolvers and verifiers ignore. -EINVAL if it is
- * neither, for example with a wildcard. */
-int nb_host_fold(const char *text, char ret_host[static NB_HOST_SIZE]);
-
-/* A text that is no host is left out: no request can ask for it. 0, -ENOMEM, -E2BIG. */
+/* A text that is no host is left out: no request can ask for it. 0, -ENOMEM, -E2BIG: the error of
+ * this call or an earlier one, so check it after the last call. */
 int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *host,
                  const char *owner);
 
 /* Each adds what an object owns, and is called for each item of a list; `userdata` is a
- * struct nb_hosts. 0, or negative with NB_INTERNAL. */
+ * struct nb_hosts. Returns the error of the object; that of the snapshot is in `error`. */
 int nb_hosts_add_node(void *userdata, struct nb_json *json);
 int nb_hosts_add_service(void *userdata, struct nb_json *json);
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json); /* a ServiceCIDR */
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json);       /* of the API server */
 int nb_hosts_add_record(void *userdata, struct nb_json *json);
 
-/* Finds an owner of the host, or of a network that contains it, other than `node`; NULL: none.
- * Claims are ignored with `is_enrolled`: the host is enrolled for `node`. The first call sorts the
- * snapshot. */
-const struct nb_owned *nb_hosts_find(struct nb_hosts *hosts, const char *host, const char *node,
-                                     bool is_enrolled);
+/* Finds an owner of the folded host, or of a network that contains it, other than `node`; NULL:
+ * none. Claims are ignored with `is_enrolled`: the host is enrolled for `node`. */
+const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,
+                                     const char *node, bool is_enrolled);
 
 void nb_hosts_done(struct nb_hosts *hosts);

@@ -10,56 +10,48 @@
  * that were made until then are refused, since they were made by a node that needed a proof.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
+#include "admin/policy/data_fields.h"
 #include "base/buffer.h"
-#include "codec/dns_name.h"
 #include "codec/json.h"
 #include "crypto/digest.h"
 #include "kube/node_name.h"
+#include "system/clock.h"
 
 #define NB_NODE_RECORD_TYPE "node-bootstrap/enrolled-node"
-#define NB_NODE_RECORD_NAME_SIZE 254
+#define NB_NODE_RECORD_NAME_SIZE (NB_NODE_NAME_MAX + 32)
 #define NB_NODE_RECORD_KEY_MAX 4096
-#define NB_NODE_RECORD_NAMES_MAX 32
 
 /* A value of `removed` that cannot be read: the removal is incomplete, and the record allows
  * nothing. */
-#define NB_NODE_RECORD_REMOVING ((time_t)-1)
+#define NB_NODE_RECORD_REMOVING "removing"
 
 struct nb_node_record {
-        char node[NB_NODE_NAME_MAX + 1];
         char uid[64]; /* "" if it does not exist yet */
         char resource_version[64];
-        char public_key[NB_NODE_RECORD_KEY_MAX + 1]; /* PEM; "" if the node is removed */
-        uint8_t key_id[NB_SHA256_SIZE];              /* the same for all encodings of the key */
-        time_t removed;                              /* 0: the node is enrolled */
-        unsigned n_names;
-        struct nb_enrolled_name {
-                bool is_address; /* in the form of inet_ntop(3); otherwise a DNS name */
-                char text[NB_DNS_NAME_MAX + 1];
-        } names[NB_NODE_RECORD_NAMES_MAX];
+        uint8_t key_id[NB_SHA256_SIZE]; /* the same for all encodings of the key */
+        time_t removed;                 /* 0: the node is enrolled */
+
+        /* As in the Secret. If the node is removed, there is neither key nor list. */
+        char node[NB_NODE_NAME_MAX + 1];
+        char removed_text[NB_RFC3339_SIZE];
+        char public_key[NB_NODE_RECORD_KEY_MAX + 1];
+        char addresses[NB_LIST_SIZE];
+        char dns_names[NB_LIST_SIZE];
 };
 
-/* The name of the Secret: node-bootstrap-node-NODE, or with a SHA-256 in hex instead of NODE if
+/* The name of the Secret: node-bootstrap-node-NODE, or with the SHA-256 of the node's name where
  * that is too long. */
 void nb_node_record_name(const char *node, char ret[static NB_NODE_RECORD_NAME_SIZE]);
 
-/* Adds a list of addresses or DNS names, separated by commas. 0; -EINVAL; -E2BIG for too many. */
-int nb_node_record_add_names(struct nb_node_record *record, const char *list, bool is_address);
-
-/* The addresses or DNS names, separated by commas. */
-void nb_node_record_format_names(const struct nb_node_record *record, bool is_address,
-                                 struct nb_buffer *ret);
+/* Sets the list of addresses or DNS names, separated by commas; "": none. Whether it is valid. */
+bool nb_node_record_set_names(struct nb_node_record *record, const char *list, bool is_address);
 
 /* Reads a Secret. json->r is set with NB_ANSWER_MALFORMED if any part of the Secret is not exactly
  * as nb_node_record_format() writes it: a limit that cannot be read must not be ignored. */
 void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record);
-
-/* Adds the names of a malformed record, as far as they can be read. */
-void nb_node_record_read_names(struct nb_json *json, struct nb_node_record *record);
 
 /* Appends the Secret as JSON, to be created, or to replace the one with `uid`. 0, -E2BIG, -ENOMEM.
  */

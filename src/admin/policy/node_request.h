@@ -17,7 +17,6 @@
 #include "kube/node_name.h"
 #include "kube/token.h"
 
-#define NB_SIGNER_CLIENT "kubernetes.io/kube-apiserver-client-kubelet"
 #define NB_SIGNER_SERVING "kubernetes.io/kubelet-serving"
 #define NB_APPROVED_REASON \
         "NodeBootstrapApproved" /* in the condition of what the controller approves */
@@ -54,7 +53,7 @@ struct nb_node_request {
                       cannot be read */
         size_t pem_len;
         char flaw[192]; /* why it is not a correct request of its kind, as the end of a sentence; ""
-                           if it is. "the organization is 'x', expected 'system:nodes'" */
+                           if it is. "the organization is not 'system:nodes'" */
 };
 
 /*

@@ -17,7 +17,6 @@
  */
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <time.h>
 
 #include "admin/policy/cluster_policy.h"
@@ -26,15 +25,12 @@
 #include "admin/policy/node_request.h"
 #include "codec/json.h"
 
-#define NB_NODE_ADDRESSES_MAX 64
 #define NB_SERVING_REASON_SIZE 640
 
-/* A Node, with the addresses in its status, of all types. */
 struct nb_node_facts {
         bool is_ready, is_being_deleted;
         time_t created;
-        unsigned n_addresses;
-        char addresses[NB_NODE_ADDRESSES_MAX][NB_REQUEST_TEXT_SIZE];
+        char addresses[NB_LIST_SIZE]; /* separated by commas, of all types */
 };
 
 /* Reads a Node. Addresses that do not fit are left out, so that no name matches them. */
@@ -42,7 +38,7 @@ void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node);
 
 struct nb_serving_case {
         const struct nb_node_request *request;
-        struct nb_hosts *hosts;              /* sorted by the decision */
+        const struct nb_hosts *hosts;
         const struct nb_policy *policy;      /* NULL: there is none */
         const char *policy_flaw;             /* why the policy cannot be used; NULL if it can */
         const struct nb_node_record *record; /* NULL: the node is not enrolled */

@@ -10,11 +10,9 @@
  */
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <time.h>
 
 #include "admin/policy/bootstrap_token.h"
-#include "admin/policy/cluster_policy.h"
 #include "admin/policy/node_record.h"
 #include "admin/policy/node_request.h"
 #include "crypto/attestation.h"

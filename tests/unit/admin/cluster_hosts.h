@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "admin/policy/hosts.h"
+#include "admin/policy/node_record.h"
 #include "case.h"
 
 #define NODE "node1.nodes.example.org"
@@ -36,8 +37,7 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
                                                 .resource_version = "1" };
         struct nb_buffer text = NB_BUFFER_INIT(65536);
 
-        if (record.n_names == 0)
-                assert_int_equal(nb_node_record_add_names(&record, "10.0.0.8", true), 0);
+        assert_true(nb_node_record_set_names(&record, "10.0.0.8", true));
         strcpy(record.public_key, KEY);
         assert_int_equal(nb_node_record_format(&record, &text), 0);
         add_object(hosts, text.data, nb_hosts_add_record);
@@ -82,7 +82,8 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
         add_object(hosts,
                    "{\"metadata\":{\"name\":\"node2\"},\"spec\":{\"podCIDRs\":[\"10.244.1.0/24\"]},"
                    "\"status\":{\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.0.0.7\"},"
-                   "{\"type\":\"Hostname\",\"address\":\"DB2.example.org\"},{\"address\":\"*\"}]}}",
+                   "{\"type\":\"Hostname\",\"address\":\"DB2.example.org\"},{\"address\":\"*\"},{"
+                   "\"address\":\"0.0.0.0/0\"}]}}",
                    nb_hosts_add_node);
         /* Kubernetes accepts leading zeros, and bits behind the length of a prefix. */
         add_object(hosts,
@@ -92,7 +93,8 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
                    nb_hosts_add_node);
         /* Its own claims do not keep it from anything. */
         add_object(hosts,
-                   "{\"metadata\":{\"name\":\"" NODE "\"},\"status\":{\"addresses\":[{\"type\":"
+                   "{\"metadata\":{\"name\":\"" NODE "\"},\"spec\":{\"podCIDRs\":[\"10.246.0.0/"
+                                                     "24\"]},\"status\":{\"addresses\":[{\"type\":"
                    "\"InternalIP\",\"address\":\"10.0.0.5\"}]}}",
                    nb_hosts_add_node);
         if (has_service_networks)

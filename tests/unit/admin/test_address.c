@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
+#include <string.h>
 
 #include "admin/policy/address.h"
-
+#include "admin/policy/data_fields.h"
 #include "case.h"
 
 struct address_case {
@@ -36,28 +36,40 @@ static struct address_case addresses[] = {
         { "address: nothing", "", false, false },
 };
 
-static void parses_address(void **state) {
+static void folds_address(void **state) {
         const struct address_case *c = *state;
-        struct nb_address address;
+        char host[NB_HOST_SIZE];
 
-        assert_int_equal(nb_address_parse(c->text, &address), c->is_valid ? 0 : -EINVAL);
+        assert_int_equal(nb_host_fold(c->text, host) >= 0 && nb_host_is_address(host), c->is_valid);
         if (c->is_valid)
-                assert_int_equal(nb_address_is_special(&address), c->is_special);
+                assert_int_equal(nb_hosts_contain(NB_SPECIAL_PREFIXES, host), c->is_special);
 }
 
 static void mapped_is_the_same(void **state _unused_) {
-        struct nb_address a, b;
+        char a[NB_HOST_SIZE], b[NB_HOST_SIZE];
 
-        assert_int_equal(nb_address_parse("10.0.0.1", &a), 0);
-        assert_int_equal(nb_address_parse("::ffff:a00:1", &b), 0);
-        assert_true(nb_address_is_equal(&a, &b));
-        assert_int_equal(nb_address_parse("::a00:1", &b), 0);
-        assert_false(nb_address_is_equal(&a, &b));
+        assert_int_equal(nb_host_fold("10.0.0.1", a), 0);
+        assert_int_equal(nb_host_fold("::ffff:a00:1", b), 0);
+        assert_string_equal(a, b);
+        assert_int_equal(nb_host_fold("::a00:1", b), 0);
+        assert_string_not_equal(a, b);
 }
+
+static void finds_a_host(void **state _unused_) {
+        static const char list[] = "10.0.0.5,A.example.org";
+
+        assert_true(nb_hosts_contain(list, "::ffff:10.0.0.5"));
+        assert_true(nb_hosts_contain(list, "a.example.org"));
+        assert_false(nb_hosts_contain(list, "example.org"));
+        assert_true(nb_hosts_contain("10.0.0.0/8", "::ffff:10.0.0.5"));
+        assert_false(nb_hosts_contain("", "a"));
+}
+
+#define INVALID (-1)
 
 struct prefix_case {
         const char *name, *prefixes, *address;
-        int expected; /* whether it is contained, or the error */
+        int expected; /* whether it is contained, or INVALID */
 };
 
 static struct prefix_case prefixes[] = {
@@ -74,41 +86,43 @@ static struct prefix_case prefixes[] = {
         { "prefix: the second one", "10.0.0.0/8,fd00::/8", "fd12::1", 1 },
         { "prefix: a mapped address", "10.0.0.0/8", "::ffff:10.0.0.1", 1 },
         { "prefix: written as mapped", "::ffff:10.0.0.0/104", "10.0.0.1", 1 },
-        { "prefix: no length", "10.0.0.0", "10.0.0.1", -EINVAL },
-        { "prefix: an empty length", "10.0.0.0/", "10.0.0.1", -EINVAL },
-        { "prefix: a length with a sign", "10.0.0.0/+8", "10.0.0.1", -EINVAL },
-        { "prefix: a length with a leading zero", "10.0.0.0/08", "10.0.0.1", -EINVAL },
-        { "prefix: too long", "10.0.0.0/33", "10.0.0.1", -EINVAL },
-        { "prefix: too long for IPv6", "fd00::/129", "fd00::1", -EINVAL },
-        { "prefix: an enormous length", "10.0.0.0/4294967304", "10.0.0.1", -EINVAL },
-        { "prefix: bits behind the length", "10.0.0.1/8", "10.0.0.1", -EINVAL },
-        { "prefix: an empty item", "10.0.0.0/8,", "10.0.0.1", -EINVAL },
-        { "prefix: nothing", "", "10.0.0.1", -EINVAL },
-        { "prefix: a space", "10.0.0.0/8, fd00::/8", "10.0.0.1", -EINVAL },
-        { "prefix: one too many",
-          "1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,"
-          "1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,"
-          "1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,"
-          "1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,1.0.0.0/8,"
-          "1.0.0.0/8",
-          "1.0.0.1", -E2BIG },
+        { "prefix: no length", "10.0.0.0", "10.0.0.1", INVALID },
+        { "prefix: an empty length", "10.0.0.0/", "10.0.0.1", INVALID },
+        { "prefix: a length with a sign", "10.0.0.0/+8", "10.0.0.1", INVALID },
+        { "prefix: a length with a leading zero", "10.0.0.0/08", "10.0.0.1", INVALID },
+        { "prefix: too long", "10.0.0.0/33", "10.0.0.1", INVALID },
+        { "prefix: too long for IPv6", "fd00::/129", "fd00::1", INVALID },
+        { "prefix: an enormous length", "10.0.0.0/4294967304", "10.0.0.1", INVALID },
+        { "prefix: bits behind the length", "10.0.0.1/8", "10.0.0.1", INVALID },
+        { "prefix: an empty item", "10.0.0.0/8,", "10.0.0.1", INVALID },
+        { "prefix: nothing", "", "10.0.0.1", INVALID },
+        { "prefix: a space", "10.0.0.0/8, fd00::/8", "10.0.0.1", INVALID },
 };
 
 static void contains_address(void **state) {
         const struct prefix_case *c = *state;
-        struct nb_prefixes list;
-        struct nb_address address;
-        int r = nb_prefixes_parse(c->prefixes, &list);
+        char address[NB_HOST_SIZE], item[NB_ITEM_SIZE];
+        const char *list = c->prefixes;
+        bool is_valid = true;
 
-        assert_int_equal(nb_address_parse(c->address, &address), 0);
-        if (r == 0)
-                r = nb_prefixes_contain(&list, &address);
-        assert_int_equal(r, c->expected);
+        assert_int_equal(nb_host_fold(c->address, address), 0);
+        while (nb_list_next(&list, item))
+                is_valid &= nb_prefix_is_exact(item);
+        assert_int_equal(is_valid ? nb_hosts_contain(c->prefixes, address) : INVALID, c->expected);
+}
+
+/* In objects of Kubernetes. */
+static void ignores_bits_behind_the_length(void **state _unused_) {
+        assert_true(nb_hosts_contain("10.1.2.3/8", "::ffff:10.9.9.9"));
+        assert_true(nb_hosts_contain("fd00::1/9", "fd7f::"));
+        assert_false(nb_hosts_contain("fd00::1/9", "fd80::"));
 }
 
 int main(void) {
-        CASES(addresses, parses_address);
+        CASES(addresses, folds_address);
         CASE(mapped_is_the_same);
+        CASE(finds_a_host);
         CASES(prefixes, contains_address);
+        CASE(ignores_bits_behind_the_length);
         return case_run("address");
 }

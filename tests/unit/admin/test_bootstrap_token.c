@@ -221,8 +221,7 @@ static void long_groups_are_a_flaw(_unused_ void **state) {
 
                 memset(list, 'a', len);
                 nb_buffer_append_string(&text, "{\"metadata\":{" NAME META "}," TYPE
-                                               "\"data\":{" ID SECRET
-                                               ",\"auth-extra-groups\":\"");
+                                               "\"data\":{" ID SECRET ",\"auth-extra-groups\":\"");
                 nb_base64_encode(list, len, &text);
                 nb_buffer_append_string(&text, "\"}}");
                 json = nb_json_parse(text.data, text.len, "Secret", NB_ANSWER_MALFORMED, &f);

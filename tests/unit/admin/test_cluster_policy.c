@@ -18,7 +18,7 @@ static struct row {
           "12\","
           "\"clusterDomain\":\"k8s.test\"}" },
         { "an unknown key", "\"data\":{\"requireproof\":\"true\"}",
-          "clusterDomain only, found 'requireproof'" },
+          "clusterDomain, found 'requireproof'" },
         { "a key in binaryData", "\"binaryData\":{\"requireProof\":\"dHJ1ZQ==\"}", "binaryData" },
         { "a truth that is not one", "\"data\":{\"requireProof\":\"True\"}",
           "data.requireProof: expected \"true\" or \"false\", found 'True'" },
@@ -59,6 +59,23 @@ static void policy_is_read(void **state) {
         nb_json_done(&json);
 }
 
+static void limits_a_list(_unused_ void **state) {
+        static struct nb_policy policy;
+        struct nb_buffer text = NB_BUFFER_INIT(65536);
+        struct nb_failure f = { 0 };
+        struct nb_json json;
+
+        nb_buffer_append_string(&text, "{\"data\":{\"servingSuffixes\":\".a");
+        while (text.len < 2 * NB_LIST_SIZE)
+                nb_buffer_append_string(&text, ",.a");
+        nb_buffer_append_string(&text, "\"}}");
+        json = nb_json_parse(text.data, text.len, "it", NB_ANSWER_MALFORMED, &f);
+        nb_policy_read(&json, &policy);
+        assert_non_null(strstr(f.detail, "data.servingSuffixes: expected"));
+        nb_json_done(&json);
+        nb_buffer_done(&text);
+}
+
 static void values_are_read(_unused_ void **state) {
         static const char text[] =
                 "{\"data\":{\"requireProof\":\"true\",\"servingSuffixes\":\".a,.b.c\","
@@ -69,16 +86,16 @@ static void values_are_read(_unused_ void **state) {
 
         nb_policy_read(&json, &policy);
         assert_true(policy.is_proof_required);
-        assert_int_equal(policy.serving.n, 1);
-        assert_int_equal(policy.services.n, 0);
-        assert_int_equal(policy.n_suffixes, 2);
-        assert_string_equal(policy.suffixes[1], ".b.c");
+        assert_string_equal(policy.serving_prefixes, "10.0.0.0/8");
+        assert_string_equal(policy.service_networks, "");
+        assert_string_equal(policy.serving_suffixes, ".a,.b.c");
         assert_string_equal(policy.cluster_domain, "cluster.local");
         nb_json_done(&json);
 }
 
 int main(void) {
         CASES(rows, policy_is_read);
+        CASE(limits_a_list);
         CASE(values_are_read);
         return case_run("cluster policy");
 }

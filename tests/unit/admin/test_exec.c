@@ -40,9 +40,8 @@ static struct {
                   "x: status: expected a token, or clientCertificateData and clientKeyData, found "
                   "nothing" },
         { "a line break in a token", STATUS("\"token\":\"secret\\nHost: x\""),
-          .detail =
-                  "x: status.token: expected printable characters without blanks, found "
-                  "'something else'" },
+          .detail = "x: status.token: expected printable characters without blanks, found "
+                    "'something else'" },
         { "a token of another type", STATUS("\"token\":1"),
           .detail = "x: status.token: expected a string, found an integer" },
         { "a time of another form", STATUS("\"token\":\"t\",\"expirationTimestamp\":\"tomorrow\""),
