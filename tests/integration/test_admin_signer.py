@@ -11,6 +11,7 @@ import time
 import pytest
 
 import admin
+import apiserver
 import faults
 import machine
 import pki
@@ -234,6 +235,23 @@ def test_a_new_expiration_counts(api, run):
     put_token(api, "last00", expiration=at(1))
     api.objects.wait(lambda: "last00" not in names(api))
     assert names(api) == {"abc123", "other0"}
+
+
+def test_a_secret_that_a_finalizer_keeps_is_deleted_once(api, run):
+    put_token(api, expiration=at(-1))
+
+    def keep(request):
+        path = f"{SECRETS}/{request.place.name}"
+        secret = api.objects.put(path, api.objects.look(path), metadata={"deletionTimestamp": at(0)})
+        return apiserver.Reply(200, json.dumps(secret).encode())
+    api.on("delete secrets", keep)
+    controller = run("cleaner")
+    controller.wait_line("deleted the expired Secret bootstrap-token-abc123")
+    put_token(api, "other0", expiration=at(-1))
+    wait_seen(api, "delete secrets", 2)
+    time.sleep(2)
+    assert [request.place.name for request in api.seen("delete secrets")] == ["bootstrap-token-abc123", "bootstrap-token-other0"]
+    assert sum("deleted the expired Secret bootstrap-token-abc123" in line for line in controller.lines) == 1
 
 
 def test_nothing_goes_by_a_wrong_clock(api, run):

@@ -289,7 +289,7 @@ void nb_controller_wake_requests(struct nb_controller *controller, const char *t
 /* The watches that the parts of this controller need. */
 void nb_controller_add_watches(struct nb_controller *controller);
 
-/* Frees all records. */
+/* Frees all records, and what signer and cleaner have. */
 void nb_controller_drop_records(struct nb_controller *controller);
 
 /* Sets the text that STATUS= shows as what the controller did last. */

@@ -330,6 +330,7 @@ static void write_token(struct nb_controller *controller, struct nb_token_record
                 return;
         }
         nb_records_touch(&controller->tokens, &record->record);
+        record->due_ms = record->attempt = 0;
         record->created = token->created;
         record->expires = token->expires;
         record->has_flaw = token->flaw;
@@ -484,6 +485,9 @@ void nb_controller_drop_records(struct nb_controller *controller) {
         }
         nb_records_begin(&controller->tokens);
         nb_records_sweep(&controller->tokens, drop_token, controller);
+        nb_controller_drop_work(controller, &controller->cleaner.work);
+        nb_controller_drop_work(controller, &controller->signer.work);
+        free(controller->signer.content);
         nb_enrolled_done(controller);
         nb_records_done(&controller->tokens);
 }

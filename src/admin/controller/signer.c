@@ -42,14 +42,12 @@ static struct nb_token_record *token_at(const struct nb_records *tokens, size_t 
         return (struct nb_token_record *)tokens->records[i];
 }
 
-/* The newest first; of the same age, in the order of their names. */
+/* The newest first. */
 static int compare_age(const void *a, const void *b) {
         const struct nb_token_record *first = *(struct nb_token_record *const *)a;
         const struct nb_token_record *second = *(struct nb_token_record *const *)b;
 
-        if (first->created != second->created)
-                return first->created > second->created ? -1 : 1;
-        return strcmp(first->name, second->name);
+        return (first->created < second->created) - (first->created > second->created);
 }
 
 ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t max) {
@@ -201,9 +199,8 @@ static const char *find_content(struct nb_signer *signer, struct nb_json *cluste
 
         if (!content && !signer->is_missing_reported)
                 nb_log(LOG_NOTICE, NB_NONE,
-                       "the ConfigMap kube-public/cluster-info %s; nothing is signed until it has "
-                       "one",
-                       has_cluster_info ? "has no kubeconfig" : "does not exist");
+                       "the ConfigMap kube-public/cluster-info does not exist or has no "
+                       "kubeconfig; nothing is signed until it has one");
         signer->is_missing_reported = !content;
         return content;
 }
@@ -283,20 +280,8 @@ static int begin_signer(struct nb_controller *controller, struct nb_failure *f _
         return 0;
 }
 
-static int on_lead(struct nb_controller *controller, struct nb_failure *f _unused_) {
-        nb_signer_wake(controller);
-        return 0;
-}
-
-static void end_signer(struct nb_controller *controller) {
-        nb_controller_drop_work(controller, &controller->signer.work);
-        free(controller->signer.content);
-}
-
 const struct nb_part nb_part_signer = {
         .name = "signer",
         .is_default = true,
         .begin = begin_signer,
-        .on_lead = on_lead,
-        .end = end_signer,
 };

@@ -128,11 +128,14 @@ void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *re
                      sizeof(token.resource_version));
         token.expires = read_expiration(json);
         token.may_sign = read_usage(json, DATA_SIGNING);
+        token.is_being_deleted = nb_json_string(json, "metadata.deletionTimestamp");
         token.may_authenticate = read_usage(json, DATA_AUTHENTICATION);
         (void)read_value(json, DATA_DESCRIPTION, token.description, sizeof(token.description));
         NB_TEXT_COPY_LINE(token.description, token.description);
         if (!type || strcmp(type, NB_TOKEN_SECRET_TYPE) != 0)
                 token.flaw = "type: expected " NB_TOKEN_SECRET_TYPE;
+        if (token.is_being_deleted)
+                token.flaw = "metadata.deletionTimestamp: the Secret is being deleted";
         if (created && nb_rfc3339_parse(created, &token.created) < 0)
                 token.flaw = "metadata.creationTimestamp: expected a time";
         if (!read_value(json, DATA_GROUPS, token.groups, sizeof(token.groups)))

@@ -44,7 +44,7 @@ struct nb_bootstrap_token {
         char uid[64], resource_version[64];      /* of the Secret */
         time_t created;                          /* 0: not known */
         time_t expires;                          /* 0: never */
-        bool may_sign, may_authenticate;
+        bool may_sign, may_authenticate, is_being_deleted;
         bool is_signer;                       /* cluster-info is signed with it, until it expires */
         char groups[NB_TOKEN_GROUPS_MAX + 1]; /* separated by commas; "" for none */
         char description[NB_TOKEN_DESCRIPTION_MAX + 1];
