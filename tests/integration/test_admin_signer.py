@@ -178,6 +178,19 @@ def test_a_conflict_is_looked_at_again(api, run):
     assert len(api.seen(WRITES)) == 2
 
 
+def test_many_signatures_are_written_in_pieces(api, run):
+    """The body of a request is limited. Then another content is signed with all of them."""
+    tokens = {f"{n:06}" for n in range(600)}
+    for token_id in tokens:
+        put_token(api, token_id)
+    put_info(api)
+    run("signer")
+    api.objects.wait(lambda: set(signatures(api)) == tokens, 20)
+    put_info(api, kubeconfig="another")
+    api.objects.wait(lambda: set(signatures(api)) == tokens, 20)
+    assert signatures(api)["000599"] == pki.jws("another", "000599", "0123456789abcdef")
+
+
 def test_without_cluster_info_nothing_is_signed(api, run):
     put_token(api)
     controller = run("signer")

@@ -134,9 +134,9 @@ struct nb_lease {
 struct nb_signer {
         struct nb_work work;
         char *content;      /* data.kubeconfig, which is signed; NULL: not read yet */
-        bool is_complete;   /* all signatures are computed over this content */
+        bool is_complete;   /* all tokens were listed since, so their signatures are computed */
         unsigned n_written; /* changes since a token or the content changed */
-        bool is_missing_reported, is_full_reported;
+        bool is_missing_reported;
 };
 
 /* For cleaner.c. */
@@ -244,10 +244,13 @@ struct nb_token_record *nb_controller_find_token(const struct nb_controller *con
 /* Signs cluster-info soon, if the signer runs. */
 void nb_signer_wake(struct nb_controller *controller);
 
-/* After a change of a token; NULL: one was deleted. The signature is computed now, so that the key
- * is not kept. */
-void nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
-                        const struct nb_bootstrap_token *token);
+/* The same after a change of the tokens. */
+void nb_signer_on_change(struct nb_controller *controller);
+
+/* The same, and computes the signature with a token now, so that its key is not kept. 0, -ENOMEM,
+ * -EIO. */
+int nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
+                       const struct nb_bootstrap_token *token);
 
 /* A joining node reads at most NB_CLUSTER_INFO_MAX bytes of cluster-info. A signature takes 126,
  * and its entries in metadata.managedFields 29 for each of two writers. */
@@ -285,6 +288,9 @@ void nb_controller_drop_request(struct nb_controller *controller, struct nb_requ
 /* Judges the waiting requests of a token or a node again; NULL: of any. */
 void nb_controller_wake_requests(struct nb_controller *controller, const char *token_id,
                                  const char *node);
+
+/* Reports all tokens again. */
+void nb_controller_list_tokens(struct nb_controller *controller);
 
 /* The watches that the parts of this controller need. */
 void nb_controller_add_watches(struct nb_controller *controller);

@@ -306,7 +306,7 @@ static void drop_token(void *userdata, struct nb_record *record) {
         nb_records_remove(&controller->tokens, record);
         controller->is_changed = true;
         free(record);
-        nb_signer_on_token(controller, NULL, NULL);
+        nb_signer_on_change(controller);
 }
 
 static struct nb_token_record *add_token(struct nb_controller *controller, const char *name) {
@@ -337,7 +337,8 @@ static void write_token(struct nb_controller *controller, struct nb_token_record
         memcpy(record->id, token->id, sizeof(record->id));
         memcpy(record->uid, token->uid, sizeof(record->uid));
         memcpy(record->node, token->node, sizeof(record->node));
-        nb_signer_on_token(controller, record, token);
+        if (nb_signer_on_token(controller, record, token) < 0)
+                nb_log(LOG_ERR, NB_NONE, "cannot sign cluster-info with the token %s", token->id);
         if (token->flaw)
                 nb_log(LOG_DEBUG, NB_NONE, "Secret %s: %s", token->name, token->flaw);
         else
@@ -363,9 +364,11 @@ static void on_token(void *userdata, struct nb_json *object, enum nb_change chan
 static void on_tokens_listed(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        if (is_complete)
+        if (is_complete) {
                 nb_records_sweep(&controller->tokens, drop_token, controller);
-        else
+                controller->signer.is_complete = true;
+                nb_signer_on_change(controller);
+        } else
                 nb_records_begin(&controller->tokens);
 }
 
@@ -395,7 +398,7 @@ static void on_nodes_listed(void *userdata, bool is_complete) {
 /* --- Watches --- */
 
 enum watched {
-        WATCHED_TOKENS, /* before the requests, which refer to them */
+        WATCHED_TOKENS, /* always the first; the requests refer to them */
         WATCHED_CLUSTER_INFO,
         WATCHED_NODES,
         WATCHED_NODE_RECORDS,
@@ -451,6 +454,14 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
                                        .on_object = on_request,
                                        .on_list = on_serving_requests_listed },
 };
+
+void nb_controller_list_tokens(struct nb_controller *controller) {
+        struct nb_watch *watch = &controller->watches[WATCHED_TOKENS];
+
+        nb_watch_stop(watch);
+        watch->wants_list = true;
+        watch->version[0] = '\0';
+}
 
 void nb_controller_add_watches(struct nb_controller *controller) {
         bool is_needed[_WATCHED_N] = {
