@@ -72,8 +72,7 @@ struct nb_request_record {
         bool is_approving; /* this is decided, and the answer is awaited */
 };
 
-/* A Secret of a bootstrap token, without its key. As in bootstrap_token.h, but for the last ones.
- */
+/* A Secret of a bootstrap token (bootstrap_token.h), without its key. */
 struct nb_token_record {
         struct nb_record record; /* key: the name */
         char id[NB_TOKEN_ID_LEN + 1];
@@ -84,8 +83,8 @@ struct nb_token_record {
         struct nb_rate reports;         /* of requests by this token */
         char signature[NB_JWS_LEN + 1]; /* "" if cluster-info has none, or it is not computed */
         bool is_wanted;                 /* in cluster-info */
-        uint64_t due_ms;                /* of the next deletion */
-        unsigned attempt;               /* failed deletions */
+        uint64_t due_ms;                /* of the next attempt */
+        unsigned attempt;               /* to delete it, so far */
         char name[];
 };
 

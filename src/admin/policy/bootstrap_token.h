@@ -37,9 +37,9 @@
 #define NB_TOKEN_EXPIRATION_MALFORMED ((time_t)-1)
 
 struct nb_bootstrap_token {
-        const char *flaw;                        /* why no request may be approved; or NULL */
+        const char *flaw;                        /* why no request may be approved; NULL: none */
         char name[NB_TOKEN_SECRET_NAME_MAX + 1]; /* of the Secret */
-        char id[NB_TOKEN_ID_LEN + 1];            /* from the name; "" if that has none */
+        char id[NB_TOKEN_ID_LEN + 1];            /* "" if name and token-id do not have it */
         char secret[NB_TOKEN_KEY_MAX + 1];       /* wiped by nb_bootstrap_token_done() */
         char uid[64], resource_version[64];      /* of the Secret */
         time_t created;                          /* 0: not known */
@@ -51,7 +51,7 @@ struct nb_bootstrap_token {
         char node[NB_NODE_NAME_MAX + 1]; /* of a bound token: its node; "" for any */
 };
 
-/* Fills in id and secret, uniformly distributed, from getrandom(2). 0, -errno. */
+/* Fills in id and secret, uniformly distributed, from getentropy(3). 0, -errno. */
 int nb_bootstrap_token_generate(struct nb_bootstrap_token *ret_token);
 
 bool nb_bootstrap_token_is_expired(time_t expires, time_t now);
