@@ -87,7 +87,7 @@ def test_what_is_no_api_server(api):
     put_csr(api)
     api.on("get secrets", lambda _: Reply(200, b"\x1b[31m<html>captive</html>"))
     done = api.run("approve")
-    assert done.returncode == 65 and "admin-answer-malformed: reading token" in done.stderr and "kubectl get --raw /version" in done.stderr
+    assert done.returncode == 65 and "admin-answer-malformed: reading the Secret bootstrap-token-" in done.stderr and "kubectl get --raw /version" in done.stderr
     assert "discovery.endpoints" not in done.stderr and "\x1b" not in done.stderr
 
 

@@ -11,6 +11,7 @@ import time
 import pytest
 
 import admin
+import apiserver
 import faults
 import machine
 import pki
@@ -177,6 +178,19 @@ def test_a_conflict_is_looked_at_again(api, run):
     assert len(api.seen(WRITES)) == 2
 
 
+def test_many_signatures_are_written_in_pieces(api, run):
+    """The body of a request is limited. Then another content is signed with all of them."""
+    tokens = {f"{n:06}" for n in range(600)}
+    for token_id in tokens:
+        put_token(api, token_id)
+    put_info(api)
+    run("signer")
+    api.objects.wait(lambda: set(signatures(api)) == tokens, 20)
+    put_info(api, kubeconfig="another")
+    api.objects.wait(lambda: set(signatures(api)) == tokens, 20)
+    assert signatures(api)["000599"] == pki.jws("another", "000599", "0123456789abcdef")
+
+
 def test_without_cluster_info_nothing_is_signed(api, run):
     put_token(api)
     controller = run("signer")
@@ -234,6 +248,23 @@ def test_a_new_expiration_counts(api, run):
     put_token(api, "last00", expiration=at(1))
     api.objects.wait(lambda: "last00" not in names(api))
     assert names(api) == {"abc123", "other0"}
+
+
+def test_a_secret_that_a_finalizer_keeps_is_deleted_once(api, run):
+    put_token(api, expiration=at(-1))
+
+    def keep(request):
+        path = f"{SECRETS}/{request.place.name}"
+        secret = api.objects.put(path, api.objects.look(path), metadata={"deletionTimestamp": at(0)})
+        return apiserver.Reply(200, json.dumps(secret).encode())
+    api.on("delete secrets", keep)
+    controller = run("cleaner")
+    controller.wait_line("deleted the expired Secret bootstrap-token-abc123")
+    put_token(api, "other0", expiration=at(-1))
+    wait_seen(api, "delete secrets", 2)
+    time.sleep(2)
+    assert [request.place.name for request in api.seen("delete secrets")] == ["bootstrap-token-abc123", "bootstrap-token-other0"]
+    assert sum("deleted the expired Secret bootstrap-token-abc123" in line for line in controller.lines) == 1
 
 
 def test_nothing_goes_by_a_wrong_clock(api, run):

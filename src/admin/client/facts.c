@@ -40,17 +40,25 @@ int nb_facts_read_request(struct nb_admin *admin, const char *name,
         return json.r < 0 ? json.r : 1;
 }
 
-int nb_facts_read_token(struct nb_admin *admin, const char *id,
-                        struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
+int nb_facts_read_token_secret(struct nb_admin *admin, const char *name,
+                               struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         char what[WHAT_SIZE];
-        int r = get_named(admin, "token", NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX, id, what,
-                          &json, f);
+        int r = get_named(admin, "the Secret", NB_SECRETS_PATH "/", name, what, &json, f);
 
-        if (r <= 0)
-                return r;
-        nb_bootstrap_token_read(&json, ret_token);
-        return json.r < 0 ? json.r : !ret_token->flaw;
+        if (r > 0)
+                nb_bootstrap_token_read(&json, ret_token);
+        return json.r < 0 ? json.r : r;
+}
+
+int nb_facts_read_token(struct nb_admin *admin, const char *id,
+                        struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
+        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
+        int r;
+
+        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
+        r = nb_facts_read_token_secret(admin, name, ret_token, f);
+        return r > 0 ? !ret_token->flaw : r;
 }
 
 int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,

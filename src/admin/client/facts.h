@@ -17,9 +17,11 @@
 #include "base/failure.h"
 
 /* Each returns 1: read; 0: the object does not exist, or has a flaw. A Secret that is not a correct
- * token cannot authenticate, so it is treated as if it did not exist. */
+ * token cannot authenticate, so nb_facts_read_token() treats it as if it did not exist. */
 int nb_facts_read_request(struct nb_admin *admin, const char *name,
                           struct nb_node_request *ret_request, struct nb_failure *f);
+int nb_facts_read_token_secret(struct nb_admin *admin, const char *name,
+                               struct nb_bootstrap_token *ret_token, struct nb_failure *f);
 int nb_facts_read_token(struct nb_admin *admin, const char *id,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f);
 int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,

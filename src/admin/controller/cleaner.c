@@ -64,19 +64,12 @@ static bool choose_secret(struct nb_controller *controller) {
 /* Reads the Secret again, since somebody may have changed its expiration. 1: deleted. */
 static int delete_expired(struct nb_controller *controller, const char *name,
                           struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[320];
-        int r;
+        int r = nb_facts_read_token_secret(&controller->admin, name, &token, f);
 
-        snprintf(path, sizeof(path), "%s/%s", NB_SECRETS_PATH, name);
-        snprintf(what, sizeof(what), "reading the Secret %s", name);
-        r = nb_admin_get(&controller->admin, what, path, &json, f);
-        if (r <= 0)
-                return r;
-        nb_bootstrap_token_read(&json, &token);
-        if (json.r < 0 || !nb_bootstrap_token_is_expired(token.expires, time(NULL)))
-                return json.r;
+        if (r <= 0 || token.is_being_deleted ||
+            !nb_bootstrap_token_is_expired(token.expires, time(NULL)))
+                return r < 0 ? r : 0;
         return nb_secret_delete(&controller->admin, name, token.uid, token.resource_version, f);
 }
 
@@ -107,7 +100,7 @@ static int clean(void *userdata, struct nb_work *work, struct nb_failure *f) {
         if (token) {
                 token->due_ms = nb_now_ms() + nb_backoff_ms(token->attempt, NB_WORK_RETRY_FIRST_MS,
                                                             NB_WORK_RETRY_CAP_MS, nb_random());
-                if (r < 0 && token->attempt++ > 0)
+                if (token->attempt++ > 0)
                         nb_failure_clear(f);
         }
         if (is_outage)
@@ -124,13 +117,8 @@ static int begin_cleaner(struct nb_controller *controller, struct nb_failure *f 
         return 0;
 }
 
-static void end_cleaner(struct nb_controller *controller) {
-        nb_controller_drop_work(controller, &controller->cleaner.work);
-}
-
 const struct nb_part nb_part_cleaner = {
         .name = "cleaner",
         .is_default = true,
         .begin = begin_cleaner,
-        .end = end_cleaner,
 };

@@ -65,8 +65,7 @@ struct nb_request_record {
         bool is_approving; /* the answer to the approval is awaited */
 };
 
-/* A Secret of a bootstrap token, without its key. As in bootstrap_token.h, but for the last ones.
- */
+/* A Secret of a bootstrap token (bootstrap_token.h), without its key. */
 struct nb_token_record {
         struct nb_record record; /* key: the name */
         char id[NB_TOKEN_ID_LEN + 1];
@@ -77,8 +76,8 @@ struct nb_token_record {
         struct nb_rate reports;         /* of requests by this token */
         char signature[NB_JWS_LEN + 1]; /* "" if cluster-info has none, or it is not computed */
         bool is_wanted;                 /* in cluster-info */
-        uint64_t due_ms;                /* of the next deletion */
-        unsigned attempt;               /* failed deletions */
+        uint64_t due_ms;                /* of the next attempt */
+        unsigned attempt;               /* to delete it, so far */
         char name[];
 };
 
@@ -122,9 +121,9 @@ struct nb_lease {
 struct nb_signer {
         struct nb_work work;
         char *content;      /* data.kubeconfig, which is signed; NULL: not read yet */
-        bool is_complete;   /* all signatures are computed over this content */
+        bool is_complete;   /* all tokens were listed since, so their signatures are computed */
         unsigned n_written; /* changes since a token or the content changed */
-        bool is_missing_reported, is_full_reported;
+        bool is_missing_reported;
 };
 
 /* For cleaner.c. */
@@ -220,10 +219,13 @@ struct nb_token_record *nb_controller_find_token(const struct nb_controller *con
 /* Signs cluster-info soon, if the signer runs. */
 void nb_signer_wake(struct nb_controller *controller);
 
-/* After a change of a token; NULL: one was deleted. The signature is computed now, so that the key
- * is not kept. */
-void nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
-                        const struct nb_bootstrap_token *token);
+/* The same after a change of the tokens. */
+void nb_signer_on_change(struct nb_controller *controller);
+
+/* The same, and computes the signature with a token now, so that its key is not kept. 0, -ENOMEM,
+ * -EIO. */
+int nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
+                       const struct nb_bootstrap_token *token);
 
 /* A joining node reads at most NB_CLUSTER_INFO_MAX bytes of cluster-info. A signature takes 126,
  * and its entries in metadata.managedFields 29 for each of two writers. */
@@ -272,10 +274,13 @@ void nb_controller_wake_requests(struct nb_controller *controller, const char *t
 /* Work of a new leader: finds the tokens that an earlier one has claimed. */
 int nb_claims_adopt(void *userdata, struct nb_work *work, struct nb_failure *f);
 
+/* Reports all tokens again. */
+void nb_controller_list_tokens(struct nb_controller *controller);
+
 /* The watches that the parts of this controller need. */
 void nb_controller_add_watches(struct nb_controller *controller);
 
-/* Frees all records. */
+/* Frees all records, and what signer and cleaner have. */
 void nb_controller_drop_records(struct nb_controller *controller);
 
 /* Sets the text that STATUS= shows as what the controller did last. */

@@ -308,7 +308,7 @@ static void drop_token(void *userdata, struct nb_record *record) {
         nb_records_remove(&controller->tokens, record);
         controller->is_changed = true;
         free(record);
-        nb_signer_on_token(controller, NULL, NULL);
+        nb_signer_on_change(controller);
 }
 
 static struct nb_token_record *add_token(struct nb_controller *controller, const char *name) {
@@ -332,13 +332,15 @@ static void write_token(struct nb_controller *controller, struct nb_token_record
                 return;
         }
         nb_records_touch(&controller->tokens, &record->record);
+        record->due_ms = record->attempt = 0;
         record->created = token->created;
         record->expires = token->expires;
         record->has_flaw = token->flaw;
         memcpy(record->id, token->id, sizeof(record->id));
         memcpy(record->uid, token->uid, sizeof(record->uid));
         memcpy(record->node, token->node, sizeof(record->node));
-        nb_signer_on_token(controller, record, token);
+        if (nb_signer_on_token(controller, record, token) < 0)
+                nb_log(LOG_ERR, NB_NONE, "cannot sign cluster-info with the token %s", token->id);
         if (token->flaw)
                 nb_log(LOG_DEBUG, NB_NONE, "Secret %s: %s", token->name, token->flaw);
         else
@@ -364,9 +366,11 @@ static void on_token(void *userdata, struct nb_json *object, enum nb_change chan
 static void on_tokens_listed(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        if (is_complete)
+        if (is_complete) {
                 nb_records_sweep(&controller->tokens, drop_token, controller);
-        else
+                controller->signer.is_complete = true;
+                nb_signer_on_change(controller);
+        } else
                 nb_records_begin(&controller->tokens);
 }
 
@@ -396,7 +400,7 @@ static void on_nodes_listed(void *userdata, bool is_complete) {
 /* --- Watches --- */
 
 enum watched {
-        WATCHED_TOKENS, /* before the requests, which refer to them */
+        WATCHED_TOKENS, /* always the first; the requests refer to them */
         WATCHED_CLUSTER_INFO,
         WATCHED_NODES,
         WATCHED_NODE_RECORDS,
@@ -453,6 +457,14 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
                                        .on_list = on_serving_requests_listed },
 };
 
+void nb_controller_list_tokens(struct nb_controller *controller) {
+        struct nb_watch *watch = &controller->watches[WATCHED_TOKENS];
+
+        nb_watch_stop(watch);
+        watch->wants_list = true;
+        watch->version[0] = '\0';
+}
+
 void nb_controller_add_watches(struct nb_controller *controller) {
         const bool has_client = nb_controller_has_part(controller, &nb_part_approve_client),
                    has_serving = nb_controller_has_part(controller, &nb_part_approve_serving);
@@ -482,6 +494,9 @@ void nb_controller_drop_records(struct nb_controller *controller) {
         }
         nb_records_begin(&controller->tokens);
         nb_records_sweep(&controller->tokens, drop_token, controller);
+        nb_controller_drop_work(controller, &controller->cleaner.work);
+        nb_controller_drop_work(controller, &controller->signer.work);
+        free(controller->signer.content);
         nb_enrolled_done(controller);
         nb_records_done(&controller->tokens);
 }

@@ -42,14 +42,12 @@ static struct nb_token_record *token_at(const struct nb_records *tokens, size_t 
         return (struct nb_token_record *)tokens->records[i];
 }
 
-/* The newest first; of the same age, in the order of their names. */
+/* The newest first. */
 static int compare_age(const void *a, const void *b) {
         const struct nb_token_record *first = *(struct nb_token_record *const *)a;
         const struct nb_token_record *second = *(struct nb_token_record *const *)b;
 
-        if (first->created != second->created)
-                return first->created > second->created ? -1 : 1;
-        return strcmp(first->name, second->name);
+        return (first->created < second->created) - (first->created > second->created);
 }
 
 ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t max) {
@@ -128,99 +126,58 @@ ssize_t nb_signatures_plan(const struct nb_records *tokens, struct nb_json *clus
 
 /* --- The tokens --- */
 
-/* Without content, sign() lists the Secrets again. */
-static int keep_signature(struct nb_signer *signer, struct nb_token_record *record,
-                          const struct nb_bootstrap_token *token) {
-        struct nb_buffer signature = NB_BUFFER_IN(record->signature);
-
-        record->signature[0] = '\0';
-        if (!token->is_signer || !signer->content)
-                return 0;
-        return nb_jws_sign(token->id, token->secret, strlen(token->secret), signer->content,
-                           &signature);
-}
-
-void nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
-                        const struct nb_bootstrap_token *token) {
+int nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
+                       const struct nb_bootstrap_token *token) {
         struct nb_signer *signer = &controller->signer;
-
-        if (record && keep_signature(signer, record, token) < 0)
-                signer->is_complete = false;
-        signer->n_written = 0;
-        nb_signer_wake(controller);
-}
-
-/* The watch reports a token that has no record yet. */
-static int visit_secret(void *userdata, struct nb_json *item) {
-        struct nb_controller *controller = userdata;
-        _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        struct nb_token_record *record;
+        struct nb_buffer signature = NB_BUFFER_IN(record->signature);
         int r = 0;
 
-        nb_bootstrap_token_read(item, &token);
-        if (item->r < 0)
-                return item->r;
-        record = (struct nb_token_record *)nb_records_find(&controller->tokens, token.name);
-        if (record)
-                r = keep_signature(&controller->signer, record, &token);
-        return r < 0 ? nb_failure_set(item->f, NB_INTERNAL, r, "cannot sign cluster-info: %m") : 0;
+        record->signature[0] = '\0';
+        if (token->is_signer && signer->content)
+                r = nb_jws_sign(token->id, token->secret, strlen(token->secret), signer->content,
+                                &signature);
+        if (r < 0) {
+                /* Otherwise a signature by bootstrapsigner would be removed. */
+                free(signer->content);
+                signer->content = NULL;
+        }
+        nb_signer_on_change(controller);
+        return r;
 }
 
-/* Computes all signatures for another content. The keys are needed for that. */
-static int adopt_content(struct nb_controller *controller, const char *content,
-                         struct nb_failure *f) {
-        struct nb_signer *signer = &controller->signer;
-        int r;
-
-        if (!signer->content || strcmp(signer->content, content) != 0) {
-                signer->is_complete = false;
-                free(signer->content);
-                signer->content = strdup(content);
-                if (!signer->content)
-                        return nb_failure_set_memory(f);
-        }
-        if (signer->is_complete)
-                return 0;
-        r = nb_admin_list(&controller->admin, "listing the tokens",
-                          NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret, controller,
-                          NULL, f);
-        if (r < 0)
-                return r;
-        signer->is_complete = true;
-        signer->n_written = 0;
-        return 0;
+void nb_signer_on_change(struct nb_controller *controller) {
+        controller->signer.n_written = 0;
+        nb_signer_wake(controller);
 }
 
 /* --- cluster-info --- */
 
-/* Returns data.kubeconfig, or NULL if there is nothing to sign. */
-static const char *find_content(struct nb_signer *signer, struct nb_json *cluster_info,
-                                bool has_cluster_info) {
-        const char *content = has_cluster_info ? nb_json_string(cluster_info, "data.kubeconfig")
-                                               : NULL;
+/* Signatures over another content need the keys of all tokens. Returns whether all are computed. */
+static int adopt_content(struct nb_controller *controller, const char *content,
+                         struct nb_failure *f) {
+        struct nb_signer *signer = &controller->signer;
 
         if (!content && !signer->is_missing_reported)
                 nb_log(LOG_NOTICE, NB_NONE,
-                       "the ConfigMap kube-public/cluster-info %s; nothing is signed until it has "
-                       "one",
-                       has_cluster_info ? "has no kubeconfig" : "does not exist");
+                       "the ConfigMap kube-public/cluster-info does not exist or has no "
+                       "kubeconfig; nothing is signed until it has one");
         signer->is_missing_reported = !content;
-        return content;
-}
-
-static void report_left_out(struct nb_signer *signer, ssize_t n_left_out) {
-        if (n_left_out > 0 && !signer->is_full_reported)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "cluster-info has room for %d signatures; the oldest %zd tokens are left "
-                       "out, and cannot be used for discovery",
-                       NB_SIGNATURES_MAX, n_left_out);
-        signer->is_full_reported = n_left_out > 0;
+        if (!content)
+                return 0;
+        if (signer->content && strcmp(signer->content, content) == 0)
+                return signer->is_complete;
+        free(signer->content);
+        signer->content = strdup(content);
+        if (!signer->content)
+                return nb_failure_set_memory(f);
+        signer->is_complete = false;
+        nb_controller_list_tokens(controller);
+        return 0;
 }
 
 static int write_signatures(struct nb_controller *controller, const struct nb_buffer *body,
-                            ssize_t n_changes, struct nb_failure *f) {
+                            ssize_t n_changes, ssize_t n_left_out, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_signer *signer = &controller->signer;
         int r = nb_admin_perform(&controller->admin,
                                  &(const struct nb_admin_call){ .method = "PATCH",
                                                                 .what = "signing cluster-info",
@@ -235,10 +192,15 @@ static int write_signatures(struct nb_controller *controller, const struct nb_bu
                 nb_signer_wake(controller);
                 return 0;
         }
+        if (n_left_out > 0)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "cluster-info has room for %d signatures; the oldest %zd tokens are left "
+                       "out, and cannot be used for discovery",
+                       NB_SIGNATURES_MAX, n_left_out);
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", n_changes);
         nb_controller_note(controller, "changed %zd signatures", n_changes);
         /* The watch of cluster-info reports this change, and the rest is written. */
-        if (!is_full(body) && ++signer->n_written == WRITTEN_REPORTED)
+        if (!is_full(body) && ++controller->signer.n_written == WRITTEN_REPORTED)
                 nb_log(LOG_WARNING, NB_NONE,
                        "somebody else changes the signatures of cluster-info again and again; "
                        "compare the clocks of this machine and of kube-controller-manager");
@@ -247,31 +209,24 @@ static int write_signatures(struct nb_controller *controller, const struct nb_bu
 
 static int sign(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
         struct nb_controller *controller = userdata;
-        struct nb_signer *signer = &controller->signer;
         _cleanup_(nb_json_done) struct nb_json cluster_info = { 0 };
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(NB_SIGNATURES_BODY_MAX);
+        ssize_t n_left_out, n = -ENOMEM;
         const char *content;
-        ssize_t n;
-        int r;
+        int r = nb_admin_get(&controller->admin, "reading cluster-info", NB_CLUSTER_INFO_PATH,
+                             &cluster_info, f);
 
-        r = nb_admin_get(&controller->admin, "reading cluster-info", NB_CLUSTER_INFO_PATH,
-                         &cluster_info, f);
-        if (r < 0)
+        content = r > 0 ? nb_json_string(&cluster_info, "data.kubeconfig") : NULL;
+        if (r >= 0)
+                r = adopt_content(controller, content, f);
+        if (r <= 0)
                 return r;
-        content = find_content(signer, &cluster_info, r > 0);
-        if (!content)
-                return cluster_info.r;
-        r = adopt_content(controller, content, f);
-        if (r < 0)
-                return r;
-        n = nb_signatures_choose(&controller->tokens, time(NULL), NB_SIGNATURES_MAX);
-        if (n >= 0) {
-                report_left_out(signer, n);
+        n_left_out = nb_signatures_choose(&controller->tokens, time(NULL), NB_SIGNATURES_MAX);
+        if (n_left_out >= 0)
                 n = nb_signatures_plan(&controller->tokens, &cluster_info, &body);
-        }
         if (n < 0)
                 return nb_failure_set(f, NB_INTERNAL, (int)n, "cannot format the signatures: %m");
-        return n > 0 ? write_signatures(controller, &body, n, f) : 0;
+        return n > 0 ? write_signatures(controller, &body, n, n_left_out, f) : 0;
 }
 
 /* --- The part --- */
@@ -283,20 +238,8 @@ static int begin_signer(struct nb_controller *controller, struct nb_failure *f _
         return 0;
 }
 
-static int on_lead(struct nb_controller *controller, struct nb_failure *f _unused_) {
-        nb_signer_wake(controller);
-        return 0;
-}
-
-static void end_signer(struct nb_controller *controller) {
-        nb_controller_drop_work(controller, &controller->signer.work);
-        free(controller->signer.content);
-}
-
 const struct nb_part nb_part_signer = {
         .name = "signer",
         .is_default = true,
         .begin = begin_signer,
-        .on_lead = on_lead,
-        .end = end_signer,
 };

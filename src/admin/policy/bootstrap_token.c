@@ -128,11 +128,14 @@ void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *re
                      sizeof(token.resource_version));
         token.expires = read_expiration(json);
         token.may_sign = read_usage(json, DATA_SIGNING);
+        token.is_being_deleted = nb_json_string(json, "metadata.deletionTimestamp");
         token.may_authenticate = read_usage(json, DATA_AUTHENTICATION);
         (void)read_value(json, DATA_DESCRIPTION, token.description, sizeof(token.description));
         NB_TEXT_COPY_LINE(token.description, token.description);
         if (!type || strcmp(type, NB_TOKEN_SECRET_TYPE) != 0)
                 token.flaw = "type: expected " NB_TOKEN_SECRET_TYPE;
+        if (token.is_being_deleted)
+                token.flaw = "metadata.deletionTimestamp: the Secret is being deleted";
         if (created && nb_rfc3339_parse(created, &token.created) < 0)
                 token.flaw = "metadata.creationTimestamp: expected a time";
         if (!read_value(json, DATA_GROUPS, token.groups, sizeof(token.groups)))
@@ -159,21 +162,13 @@ void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *re
 
 /* --- Formatting --- */
 
-/* Gets memory for the whole object, since growing would leave copies of the secret behind. */
-static void reserve_room(struct nb_buffer *ret) {
-        static const char blanks[OBJECT_ROOM];
-
-        nb_buffer_append(ret, blanks, sizeof(blanks));
-        if (ret->error >= 0)
-                ret->len -= sizeof(blanks);
-}
-
 int nb_bootstrap_token_format(const struct nb_bootstrap_token *token, struct nb_buffer *ret) {
-        struct nb_json_writer writer = { .buffer = ret };
+        char room[OBJECT_ROOM];
+        struct nb_buffer object = NB_BUFFER_IN(room); /* growing would leave copies of the secret */
+        struct nb_json_writer writer = { .buffer = &object };
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
         char expiration[NB_RFC3339_SIZE] = "";
 
-        reserve_room(ret);
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
         if (token->expires != 0)
                 nb_time_format(token->expires, expiration);
@@ -193,5 +188,8 @@ int nb_bootstrap_token_format(const struct nb_bootstrap_token *token, struct nb_
         nb_secret_data_put(&writer, DATA_SIGNING, token->may_sign ? "true" : "");
         nb_secret_data_put(&writer, DATA_AUTHENTICATION, token->may_authenticate ? "true" : "");
         nb_secret_data_put(&writer, DATA_GROUPS, token->groups);
-        return nb_json_finish(&writer);
+        ret->error = nb_json_finish(&writer);
+        nb_buffer_append(ret, room, object.len);
+        explicit_bzero(room, sizeof(room));
+        return ret->error;
 }

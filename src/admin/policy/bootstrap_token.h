@@ -37,21 +37,21 @@
 #define NB_TOKEN_EXPIRATION_MALFORMED ((time_t)-1)
 
 struct nb_bootstrap_token {
-        const char *flaw;                        /* why no request may be approved; or NULL */
+        const char *flaw;                        /* why no request may be approved; NULL: none */
         char name[NB_TOKEN_SECRET_NAME_MAX + 1]; /* of the Secret */
-        char id[NB_TOKEN_ID_LEN + 1];            /* from the name; "" if that has none */
+        char id[NB_TOKEN_ID_LEN + 1];            /* "" if name and token-id do not have it */
         char secret[NB_TOKEN_KEY_MAX + 1];       /* wiped by nb_bootstrap_token_done() */
         char uid[64], resource_version[64];      /* of the Secret */
         time_t created;                          /* 0: not known */
         time_t expires;                          /* 0: never */
-        bool may_sign, may_authenticate;
+        bool may_sign, may_authenticate, is_being_deleted;
         bool is_signer;                       /* cluster-info is signed with it, until it expires */
         char groups[NB_TOKEN_GROUPS_MAX + 1]; /* separated by commas; "" for none */
         char description[NB_TOKEN_DESCRIPTION_MAX + 1];
         char node[NB_NODE_NAME_MAX + 1]; /* of a bound token: its node; "" for any */
 };
 
-/* Fills in id and secret, uniformly distributed, from getrandom(2). 0, -errno. */
+/* Fills in id and secret, uniformly distributed, from getentropy(3). 0, -errno. */
 int nb_bootstrap_token_generate(struct nb_bootstrap_token *ret_token);
 
 bool nb_bootstrap_token_is_expired(time_t expires, time_t now);
