@@ -151,10 +151,8 @@ static int delete_expired(void *userdata, struct nb_work *work, struct nb_failur
                 return r;
         if (r < 0)
                 return try_later(controller, r, f);
-        if (r > 0) {
+        if (r > 0)
                 nb_log(LOG_INFO, NB_NONE, "deleted the expired Secret %s", cleaner->name);
-                nb_controller_note(controller, "deleted %s", cleaner->name);
-        }
         record = nb_records_find(&cleaner->tokens, cleaner->name);
         if (record && (r > 0 || secret.expires == 0))
                 drop_token(cleaner, record);

@@ -226,7 +226,6 @@ static int write_signatures(struct signer *signer, const struct nb_buffer *body,
         }
         count_undone(signer);
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", n_changes);
-        nb_controller_note(signer->controller, "changed %zd signatures", n_changes);
         if (is_complete)
                 signer->has_changed = false;
         else
