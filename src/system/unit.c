@@ -512,9 +512,3 @@ void nb_unit_journal_freep(struct sd_journal **journal) {
 void nb_unit_notify(const char *state) {
         (void)sd_notify(0, state);
 }
-
-uint64_t nb_unit_watchdog_ms(void) {
-        uint64_t usec = 0;
-
-        return sd_watchdog_enabled(0, &usec) > 0 ? usec / 1000 : NB_TIME_INFINITE;
-}

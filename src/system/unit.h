@@ -72,10 +72,8 @@ const char *nb_unit_next_word(const char *text, const char *property, const char
 void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state);
 bool nb_unit_has_word(const char *text, const char *property, const char *expected);
 
-/* For a service with Type=notify: sd_notify(3), such as "READY=1", and the interval at which
- * systemd expects "WATCHDOG=1"; NB_TIME_INFINITE if it does not. */
+/* For a service with Type=notify: sd_notify(3), such as "READY=1". */
 void nb_unit_notify(const char *state);
-uint64_t nb_unit_watchdog_ms(void);
 
 /* The unit has no job, and is active, inactive or failed. */
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);

@@ -26,8 +26,6 @@
 #include "system/clock.h"
 #include "system/log.h"
 
-#define WAIT_ADDED_MS 2000 /* after the time of a request that was submitted again */
-
 static int drop_request(struct nb_request_record *record) {
         nb_controller_drop_request(record);
         return 0;
@@ -121,11 +119,9 @@ static int revoke_token(struct nb_request_record *record, const struct nb_bootst
                 r = nb_secret_delete(&controller->admin, name, token->uid, NULL, f);
         if (r < 0)
                 return r;
-        if (r > 0) {
+        if (r > 0)
                 nb_log(LOG_INFO, NB_ADMIN_REVOKED, "revoked token %s of node %s: %s", token->id,
                        token->node, why);
-                nb_controller_note(controller, "revoked token %s", token->id);
-        }
         return drop_request(record);
 }
 
@@ -159,7 +155,8 @@ static int has_been_fetched(struct nb_request_record *record, struct nb_failure 
         return nb_decision_wait(record, end_ms - now);
 }
 
-/* Whether the machine of a request that was removed has submitted it again. */
+/* Whether the machine of a request that was removed has submitted it again: then the token is
+ * revoked after that request. */
 static bool is_submitted_again(const struct nb_request_record *record) {
         const struct nb_records *requests = &record->controller->requests[NB_NODE_REQUEST_CLIENT];
 
@@ -204,7 +201,8 @@ static int finish_request(struct nb_request_record *record, const struct nb_node
         r = nb_facts_read_token(&record->controller->admin, record->token_id, &token, f);
         if (r < 0)
                 return r;
-        if (r == 0 || is_other_token(record, &token))
+        if (r == 0 || is_other_token(record, &token) ||
+            (record->is_gone && is_submitted_again(record)))
                 return drop_request(record);
         if (!record->is_gone && !request->is_approved_by_controller) {
                 r = judge_afterwards(record, request, f);
@@ -227,10 +225,6 @@ static int finish_request(struct nb_request_record *record, const struct nb_node
         if (record->issued_ms == 0)
                 record->issued_ms = nb_now_ms();
         r = has_been_fetched(record, f);
-        if (r > 0 && record->is_gone && is_submitted_again(record)) {
-                record->issued_ms = nb_now_ms();
-                return nb_decision_wait(record, record->controller->grace_ms + WAIT_ADDED_MS);
-        }
         return r <= 0 ? r : revoke_token(record, &token, f);
 }
 

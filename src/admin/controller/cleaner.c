@@ -90,10 +90,8 @@ static int clean(void *userdata, struct nb_work *work, struct nb_failure *f) {
         r = delete_expired(controller, cleaner->name, f);
         if (r < 0 && f->code == NB_NONE)
                 return r;
-        if (r > 0) {
+        if (r > 0)
                 nb_log(LOG_INFO, NB_NONE, "deleted the expired Secret %s", cleaner->name);
-                nb_controller_note(controller, "deleted %s", cleaner->name);
-        }
         token = (struct nb_token_record *)nb_records_find(&controller->tokens, cleaner->name);
         cleaner->name[0] = '\0';
         is_outage = r < 0 && nb_controller_is_outage(f);

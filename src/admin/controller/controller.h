@@ -171,14 +171,11 @@ struct nb_controller {
         size_t n_parts;
         struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
         size_t n_watches;
-        uint64_t resume_ms;   /* no work until then, since the API server does not answer */
-        uint64_t watchdog_ms; /* when to notify systemd again */
+        uint64_t resume_ms; /* no work until then, since the API server does not answer */
         struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
         struct nb_metrics metrics;
         struct nb_monitor *monitor; /* NULL without --listen */
-        bool is_changed;            /* since the last report */
         uint64_t report_ms;         /* of the next report */
-        char last[160];             /* what the controller did last, for people */
         bool is_ready;
         struct nb_signer signer;
         struct nb_cleaner cleaner;
@@ -282,10 +279,6 @@ void nb_controller_add_watches(struct nb_controller *controller);
 
 /* Frees all records, and what signer and cleaner have. */
 void nb_controller_drop_records(struct nb_controller *controller);
-
-/* Sets the text that STATUS= shows as what the controller did last. */
-void nb_controller_note(struct nb_controller *controller, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
 
 /* The command. Returns the exit status of the program, or is negative with a failure. */
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f);

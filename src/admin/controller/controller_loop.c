@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "system/unit.h"
 
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
+#define REPORT_MS 5000  /* far below WatchdogSec= of the unit */
 #define READING_MS 20   /* of events, before the next work */
 
 /* Each part of the controller. They run in this order. */
@@ -27,15 +27,6 @@ static const struct nb_part *const all_parts[] = {
         &nb_part_signer,
         &nb_part_cleaner,
 };
-
-void nb_controller_note(struct nb_controller *controller, const char *format, ...) {
-        va_list arguments;
-
-        controller->is_changed = true;
-        va_start(arguments, format);
-        vsnprintf(controller->last, sizeof(controller->last), format, arguments);
-        va_end(arguments);
-}
 
 /* Before the connection is replaced: what was begun on it begins again. */
 static void interrupt_calls(void *userdata) {
@@ -56,16 +47,21 @@ int nb_controller_renew_credential(struct nb_controller *controller,
 
 /* --- Leadership --- */
 
+/* Objects that decide on a request, or on its turn, are listed before the requests. */
+static size_t count_listed(const struct nb_controller *controller) {
+        size_t n = 0;
+
+        while (n < controller->n_watches && controller->watches[n].is_listed)
+                n++;
+        return n;
+}
+
 static bool is_listed(const struct nb_controller *controller) {
-        for (size_t i = 0; i < controller->n_watches; i++)
-                if (!controller->watches[i].is_listed)
-                        return false;
-        return true;
+        return count_listed(controller) == controller->n_watches;
 }
 
 static void set_leading(struct nb_controller *controller, bool is_leading) {
         controller->is_leading = is_leading;
-        controller->is_changed = true;
         controller->report_ms = 0;
         if (!is_leading) {
                 nb_log(LOG_WARNING, NB_NONE, "this controller is no longer the leader");
@@ -99,32 +95,20 @@ static int run_lease(struct nb_controller *controller) {
 
 /* --- The loop --- */
 
-/* Objects that decide on a request, or on its turn, are listed before the requests. */
-static size_t count_begun_watches(const struct nb_controller *controller) {
-        size_t n = 0;
-
-        while (n < controller->n_watches && controller->watches[n].is_listed)
-                n++;
-        return n < controller->n_watches ? n + 1 : n;
-}
-
 static int run_watches(struct nb_controller *controller) {
         int r = 0;
 
-        for (size_t i = 0; i < count_begun_watches(controller) && r >= 0; i++) {
-                struct nb_watch *watch = &controller->watches[i];
-                enum nb_code before = watch->failure.code;
-
-                r = nb_watch_run(watch, &controller->admin, nb_now_ms());
+        for (size_t i = 0; i < controller->n_watches && i <= count_listed(controller) && r >= 0;
+             i++) {
+                r = nb_watch_run(&controller->watches[i], &controller->admin, nb_now_ms());
                 if (r >= 0)
-                        r = nb_controller_renew_credential(controller, &watch->failure);
-                controller->is_changed |= before != watch->failure.code;
+                        r = nb_controller_renew_credential(controller,
+                                                           &controller->watches[i].failure);
         }
         return r;
 }
 
 static void end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
-        controller->is_changed = true;
         if (nb_controller_take_answer(controller, done) ||
             nb_exchange_take_done(&controller->lease.exchange, done))
                 return;
@@ -134,48 +118,37 @@ static void end_transfer(struct nb_controller *controller, const struct nb_http_
 }
 
 static uint64_t find_next_time(const struct nb_controller *controller) {
-        const size_t n = count_begun_watches(controller);
-        uint64_t renewal = controller->admin.expires_ms;
-        uint64_t times[4 + NB_CONTROLLER_WATCHES_MAX] = {
+        const size_t n = count_listed(controller);
+        uint64_t renewal = controller->admin.expires_ms, next = controller->report_ms;
+        uint64_t times[3 + NB_CONTROLLER_WATCHES_MAX] = {
                 nb_lease_due(controller),
                 nb_controller_work_due(controller),
-                controller->watchdog_ms,
                 renewal < controller->admin.renew_ms ? controller->admin.renew_ms : renewal,
         };
-        uint64_t next = controller->is_changed || controller->monitor ? controller->report_ms
-                                                                      : NB_TIME_INFINITE;
+        size_t n_times = 3;
 
-        for (size_t i = 0; i < n; i++)
-                times[4 + i] = nb_watch_due(&controller->watches[i]);
-        for (size_t i = 0; i < 4 + n; i++)
+        for (size_t i = 0; i < controller->n_watches && i <= n; i++)
+                times[n_times++] = nb_watch_due(&controller->watches[i]);
+        for (size_t i = 0; i < n_times; i++)
                 next = times[i] < next ? times[i] : next;
         return next;
 }
 
-/* Ready: everything is listed, or the status says what this controller waits for. */
-static void notify_systemd(struct nb_controller *controller) {
-        uint64_t now = nb_now_ms(), interval_ms = nb_unit_watchdog_ms();
+/* Ready: everything is listed, or the status says what this controller waits for. STATUS= first:
+ * who starts the unit may read it at once. */
+static void report(struct nb_controller *controller) {
+        uint64_t now_ms = nb_now_ms();
+        bool is_first = !controller->is_ready &&
+                        (is_listed(controller) || nb_metrics_find_failure(controller));
 
-        if (!controller->is_ready) {
-                bool is_failed = false;
-
-                for (size_t i = 0; i < controller->n_watches; i++)
-                        is_failed |= controller->watches[i].failure.code != NB_NONE;
-                controller->is_ready = is_failed || is_listed(controller);
-                if (controller->is_ready) {
-                        /* STATUS= first: who starts the unit may read it at once. */
-                        controller->is_changed = true;
-                        controller->report_ms = 0;
-                        nb_metrics_report(controller, now);
-                        nb_unit_notify("READY=1");
-                }
-        }
-        if (now < controller->watchdog_ms)
+        if (!is_first && now_ms < controller->report_ms)
                 return;
-        if (interval_ms != NB_TIME_INFINITE)
-                nb_unit_notify("WATCHDOG=1");
-        controller->watchdog_ms = interval_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE
-                                                                  : now + interval_ms / 3;
+        controller->report_ms = now_ms + REPORT_MS;
+        nb_metrics_report(controller);
+        nb_unit_notify("WATCHDOG=1");
+        if (is_first)
+                nb_unit_notify("READY=1");
+        controller->is_ready |= is_first;
 }
 
 /* Waits for events, and handles all that have arrived: a new request must not wait behind the work
@@ -212,8 +185,7 @@ static int run_once(struct nb_controller *controller, struct nb_failure *f) {
                 r = nb_controller_run_work(controller);
         if (r < 0)
                 return r;
-        notify_systemd(controller);
-        nb_metrics_report(controller, nb_now_ms());
+        report(controller);
         return read_events(controller, f);
 }
 
@@ -231,8 +203,7 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
         controller->admin.api.deadline_ms = nb_now_ms() + RELEASE_MS;
         nb_lease_release(controller);
         controller->is_leading = false;
-        controller->is_changed = true;
-        nb_metrics_report(controller, NB_TIME_INFINITE);
+        nb_metrics_report(controller);
         nb_unit_notify("STOPPING=1");
         return 0;
 }
@@ -327,36 +298,28 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         struct nb_controller_settings *settings = &controller.settings;
         struct nb_admin_place place = { 0 };
         const struct nb_option rows[] = {
-                { .name = "kubeconfig",
-                  .value = "FILE",
-                  .ret_value = &place.kubeconfig,
-                  .help = "use this kubeconfig" },
-                { .name = "context",
-                  .value = "NAME",
-                  .ret_value = &place.context,
-                  .help = "use this context of the kubeconfig" },
-                { .name = "parts",
-                  .value = "LIST",
-                  .ret_value = &settings->parts,
-                  .help = "run these parts: approve-client, approve-serving, signer, cleaner; "
-                          "default: all but approve-serving" },
-                { .name = "deny",
-                  .ret_switch = &settings->is_denying,
-                  .help = "deny requests for client certificates that can never be approved as "
-                          "they are; default: leave them pending" },
-                { .name = "dry-run",
-                  .ret_switch = &settings->is_dry_run,
-                  .help = "change nothing; Events, log and metrics say what would be decided" },
-                { .name = "grace",
-                  .value = "DURATION",
-                  .ret_value = &settings->grace,
-                  .help = "revoke a bound token this long after the certificate was issued, if the "
-                          "Node does not appear; default: 10m" },
-                { .name = "listen",
-                  .value = "[ADDRESS]:PORT",
-                  .ret_value = &settings->listen,
-                  .help = "serve /healthz, /readyz and /metrics with HTTP; without an address, on "
-                          "127.0.0.1" },
+                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
+                { "context", "NAME", "use this context of the kubeconfig",
+                  .ret_value = &place.context },
+                { "parts", "LIST",
+                  "run these parts: approve-client, approve-serving, signer, cleaner; default: all "
+                  "but approve-serving",
+                  .ret_value = &settings->parts },
+                { "deny", NULL,
+                  "deny requests for client certificates that can never be approved as they are; "
+                  "default: leave them pending",
+                  .ret_switch = &settings->is_denying },
+                { "dry-run", NULL,
+                  "change nothing; Events, log and metrics say what would be decided",
+                  .ret_switch = &settings->is_dry_run },
+                { "grace", "DURATION",
+                  "revoke a bound token this long after the certificate was issued, if the Node "
+                  "does not appear; default: 10m",
+                  .ret_value = &settings->grace },
+                { "listen", "[ADDRESS]:PORT",
+                  "serve /healthz, /readyz and /metrics with HTTP; without an address, on "
+                  "127.0.0.1",
+                  .ret_value = &settings->listen },
                 { 0 },
         };
         int r;

@@ -96,7 +96,6 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
 void nb_controller_drop_request(struct nb_request_record *record) {
         nb_controller_drop_work(record->controller, &record->work);
         nb_records_remove(requests_of(record), &record->record);
-        record->controller->is_changed = true;
         free_request(record);
 }
 
@@ -215,7 +214,6 @@ static void on_request(void *userdata, struct nb_json *object, enum nb_change ch
         nb_node_request_read(object, &request);
         if (object->r < 0 || request.kind == NB_NODE_REQUEST_OTHER)
                 return;
-        controller->is_changed = true;
         record = (struct nb_request_record *)nb_records_find(&controller->requests[request.kind],
                                                              request.name);
         is_same = record && strcmp(record->uid, request.uid) == 0;
@@ -306,7 +304,6 @@ static void drop_token(void *userdata, struct nb_record *record) {
         struct nb_controller *controller = userdata;
 
         nb_records_remove(&controller->tokens, record);
-        controller->is_changed = true;
         free(record);
         nb_signer_on_change(controller);
 }
@@ -355,7 +352,6 @@ static void on_token(void *userdata, struct nb_json *object, enum nb_change chan
         nb_bootstrap_token_read(object, &token);
         if (object->r < 0)
                 return;
-        controller->is_changed = true;
         record = nb_records_find(&controller->tokens, token.name);
         if (change != NB_CHANGE_DELETED)
                 write_token(controller, (struct nb_token_record *)record, &token);

@@ -30,10 +30,16 @@ static bool take_from_rate(struct nb_rate *rate, unsigned burst, uint64_t interv
         return true;
 }
 
-static int format_event(const struct nb_request_record *record, unsigned reason, const char *text,
-                        struct nb_buffer *body) {
-        struct nb_json_writer writer = { .buffer = body };
+static int create_event(const struct nb_request_record *record, unsigned reason, const char *text) {
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(EVENT_MAX);
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_json_writer writer = { .buffer = &body };
+        struct nb_admin_call call = { .method = "POST",
+                                      .what = "creating an Event",
+                                      .path = EVENTS_PATH };
+        struct nb_failure f = { 0 };
         char now[NB_RFC3339_SIZE];
+        int r;
 
         nb_time_format(time(NULL), now);
         nb_json_open(&writer, NULL, '{');
@@ -55,20 +61,7 @@ static int format_event(const struct nb_request_record *record, unsigned reason,
         nb_json_put_string(&writer, "lastTimestamp", now);
         nb_json_open(&writer, "source", '{');
         nb_json_put_string(&writer, "component", "node-bootstrap-controller");
-        nb_json_close(&writer);
-        return nb_json_finish(&writer);
-}
-
-static int create_event(const struct nb_request_record *record, unsigned reason, const char *text) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(EVENT_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_admin_call call = { .method = "POST",
-                                      .what = "creating an Event",
-                                      .path = EVENTS_PATH };
-        struct nb_failure f = { 0 };
-        int r;
-
-        if (format_event(record, reason, text, &body) < 0)
+        if (nb_json_finish(&writer) < 0)
                 return 0;
         call.body = body.data;
         call.body_len = body.len;

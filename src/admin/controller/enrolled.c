@@ -14,7 +14,7 @@
 
 struct enrolled_node {
         struct nb_record record; /* key: the node */
-        char *public_key;
+        const char *public_key;  /* behind the node */
         char node[];
 };
 
@@ -22,27 +22,23 @@ static void drop_enrolled(void *userdata, struct nb_record *record) {
         struct nb_controller *controller = userdata;
 
         nb_records_remove(&controller->enrolled, record);
-        free(((struct enrolled_node *)record)->public_key);
         free(record);
 }
 
 static void keep_enrolled(struct nb_controller *controller, const struct nb_node_record *node) {
         struct nb_record *old = nb_records_find(&controller->enrolled, node->node);
-        size_t size = strlen(node->node) + 1;
+        size_t size = strlen(node->node) + 1, key_size = strlen(node->public_key) + 1;
         struct enrolled_node *enrolled;
 
         if (old)
                 drop_enrolled(controller, old);
-        enrolled = calloc(1, sizeof(*enrolled) + size);
+        enrolled = calloc(1, sizeof(*enrolled) + size + key_size);
         if (!enrolled)
                 return;
-        memcpy(enrolled->node, node->node, size);
-        enrolled->record.key = enrolled->node;
-        enrolled->public_key = strdup(node->public_key);
-        if (!enrolled->public_key || nb_records_add(&controller->enrolled, &enrolled->record) < 0) {
-                free(enrolled->public_key);
+        enrolled->record.key = memcpy(enrolled->node, node->node, size);
+        enrolled->public_key = memcpy(enrolled->node + size, node->public_key, key_size);
+        if (nb_records_add(&controller->enrolled, &enrolled->record) < 0)
                 free(enrolled);
-        }
 }
 
 void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_change change) {

@@ -53,21 +53,13 @@ static void count_duration(struct nb_kind_metrics *metrics, time_t created) {
 void nb_metrics_decide(struct nb_request_record *record, unsigned reason) {
         struct nb_controller *controller = record->controller;
         struct nb_kind_metrics *metrics = &controller->metrics.kinds[record->kind];
-        enum decision decision = decision_of(controller, record->kind, reason);
 
         if (record->counted & 1U << reason)
                 return;
         record->counted |= 1U << reason;
         metrics->decisions[reason]++;
-        if (decision == DECISION_PENDING) {
-                nb_controller_note(controller, "left %s pending", record->name);
-                return;
-        }
-        count_duration(metrics, record->created);
-        nb_controller_note(controller, "%s %s", decision_names[decision],
-                           decision == DECISION_APPROVED && record->kind == NB_NODE_REQUEST_CLIENT
-                                   ? record->node
-                                   : record->name);
+        if (decision_of(controller, record->kind, reason) != DECISION_PENDING)
+                count_duration(metrics, record->created);
 }
 
 /* --- Text --- */
@@ -185,8 +177,7 @@ void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer 
 
 /* --- Reports --- */
 
-/* What prevents the controller from acting; NULL if nothing does. */
-static const struct nb_failure *find_failure(const struct nb_controller *controller) {
+const struct nb_failure *nb_metrics_find_failure(const struct nb_controller *controller) {
         for (size_t i = 0; i < controller->n_watches; i++)
                 if (controller->watches[i].failure.code != NB_NONE)
                         return &controller->watches[i].failure;
@@ -194,48 +185,37 @@ static const struct nb_failure *find_failure(const struct nb_controller *control
 }
 
 static void report_status(const struct nb_controller *controller) {
-        const struct nb_failure *f = find_failure(controller);
+        const struct nb_failure *f = nb_metrics_find_failure(controller);
         const struct nb_kind_metrics *kinds = controller->metrics.kinds;
         struct pending pending = find_pending(controller);
 
-        if (f) {
+        if (f)
                 nb_log_status("Trying again: %s", f->detail);
-                return;
-        }
-        nb_log_status("%s; %zu pending, %zu tokens, %llu approved%s%s",
-                      controller->is_leading      ? "Leader"
-                      : controller->lease.is_held ? "Starting"
-                                                  : "Standby",
-                      pending.n[NB_NODE_REQUEST_CLIENT] + pending.n[NB_NODE_REQUEST_SERVING],
-                      controller->tokens.n,
-                      kinds[NB_NODE_REQUEST_CLIENT].decisions[0] +
-                              kinds[NB_NODE_REQUEST_SERVING].decisions[0],
-                      controller->last[0] ? "; last: " : "", controller->last);
+        else
+                nb_log_status("%s; %zu pending, %zu tokens, %llu approved",
+                              controller->is_leading      ? "Leader"
+                              : controller->lease.is_held ? "Starting"
+                                                          : "Standby",
+                              pending.n[NB_NODE_REQUEST_CLIENT] +
+                                      pending.n[NB_NODE_REQUEST_SERVING],
+                              controller->tokens.n,
+                              kinds[NB_NODE_REQUEST_CLIENT].decisions[0] +
+                                      kinds[NB_NODE_REQUEST_SERVING].decisions[0]);
 }
 
-static void serve(const struct nb_controller *controller) {
+void nb_metrics_report(const struct nb_controller *controller) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_METRICS_MAX);
         const char *unready = NULL;
 
-        for (size_t i = 0; i < controller->n_watches && !unready; i++) {
-                const struct nb_watch *watch = &controller->watches[i];
+        report_status(controller);
+        if (!controller->monitor)
+                return;
+        for (size_t i = controller->n_watches; i > 0; i--) {
+                const struct nb_watch *watch = &controller->watches[i - 1];
 
                 if (!watch->is_listed || watch->failure.code != NB_NONE)
                         unready = watch->kind->what;
         }
         nb_metrics_format(controller, &text);
         nb_monitor_publish(controller->monitor, &text, unready);
-}
-
-void nb_metrics_report(struct nb_controller *controller, uint64_t now_ms) {
-        bool is_changed = controller->is_changed;
-
-        if (now_ms < controller->report_ms || (!is_changed && !controller->monitor))
-                return;
-        controller->is_changed = false;
-        controller->report_ms = now_ms + NB_REPORT_INTERVAL_MS;
-        if (is_changed)
-                report_status(controller);
-        if (controller->monitor)
-                serve(controller);
 }

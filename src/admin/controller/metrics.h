@@ -10,7 +10,6 @@
 #include "admin/controller/controller.h"
 #include "base/buffer.h"
 
-#define NB_REPORT_INTERVAL_MS 5000 /* at most one report in this time */
 #define NB_METRICS_MAX ((size_t)64 * 1024)
 
 /* Counts a decision (decision.h): a request once for each reason. */
@@ -19,6 +18,8 @@ void nb_metrics_decide(struct nb_request_record *record, unsigned reason);
 /* Appends the text that is served; errors as of the buffer. */
 void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer *text);
 
-/* Reports if something has changed and a report is due. What --listen serves is renewed even
- * without a change, which shows that the loop runs. */
-void nb_metrics_report(struct nb_controller *controller, uint64_t now_ms);
+/* What prevents the controller from acting; NULL if nothing does. */
+const struct nb_failure *nb_metrics_find_failure(const struct nb_controller *controller);
+
+/* Sets STATUS=, and renews what --listen serves, which shows that the loop runs. */
+void nb_metrics_report(const struct nb_controller *controller);

@@ -16,18 +16,14 @@
 #include "codec/url.h"
 #include "system/clock.h"
 
-struct connection {
-        int fd; /* -1: none */
-        uint64_t end_ms;
-};
-
 struct nb_monitor {
-        struct MHD_Daemon *daemon;
-        pthread_mutex_t mutex; /* of everything below */
+        int fd;                    /* that listens */
+        struct MHD_Daemon *daemon; /* NULL: the thread could not be started again */
+        bool is_full;              /* all connections were in use at the last publication */
+        pthread_mutex_t mutex;     /* of everything below */
         struct nb_buffer metrics;
         const char *unready;
         uint64_t published_ms;
-        struct connection connections[NB_MONITOR_CONNECTIONS_MAX];
 };
 
 /* --- In the thread --- */
@@ -91,31 +87,6 @@ static enum MHD_Result answer_request(void *userdata, struct MHD_Connection *con
         return r;
 }
 
-/* libmicrohttpd calls this when it has accepted a connection, and before it closes it. Its own
- * limit is for silence: with a byte every few seconds on each connection, anybody could keep the
- * probes out, and kubelet would restart the controller. */
-static void note_connection(void *userdata, struct MHD_Connection *connection, void **ret_slot,
-                            enum MHD_ConnectionNotificationCode code) {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-                connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        struct nb_monitor *monitor = userdata;
-        struct connection *slot = *ret_slot;
-
-        (void)pthread_mutex_lock(&monitor->mutex);
-        if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-                if (slot)
-                        slot->fd = -1;
-        } else
-                for (size_t i = 0; i < NB_MONITOR_CONNECTIONS_MAX && !*ret_slot; i++)
-                        if (monitor->connections[i].fd < 0) {
-                                *ret_slot = &monitor->connections[i];
-                                monitor->connections[i] = (struct connection){
-                                        info->connect_fd, nb_now_ms() + NB_MONITOR_CONNECTION_MS
-                                };
-                        }
-        (void)pthread_mutex_unlock(&monitor->mutex);
-}
-
 /* --- In the loop --- */
 
 /* NULL: not in the canonical form, so a forgotten port does not become a default one. */
@@ -149,19 +120,34 @@ static int open_listener(const struct addrinfo *address) {
 }
 
 /* Stop signals are for the loop, and a thread inherits the mask. */
-static struct MHD_Daemon *start_thread(struct nb_monitor *monitor, int fd) {
-        struct MHD_Daemon *daemon;
+static void start_thread(struct nb_monitor *monitor) {
         sigset_t all, mask;
 
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &mask);
-        daemon = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD, 0, NULL, NULL, answer_request,
-                                  monitor, MHD_OPTION_LISTEN_SOCKET, fd,
-                                  MHD_OPTION_CONNECTION_LIMIT, NB_MONITOR_CONNECTIONS_MAX,
-                                  MHD_OPTION_NOTIFY_CONNECTION, note_connection, monitor,
-                                  MHD_OPTION_END);
+        monitor->daemon = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL,
+                                           NULL, answer_request, monitor, MHD_OPTION_LISTEN_SOCKET,
+                                           monitor->fd, MHD_OPTION_CONNECTION_LIMIT,
+                                           NB_MONITOR_CONNECTIONS_MAX, MHD_OPTION_END);
         (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
-        return daemon;
+}
+
+/* The time limit of libmicrohttpd is for silence: with a byte every few seconds on each connection,
+ * anybody could keep the probes out, and kubelet would restart the controller. */
+static void make_room(struct nb_monitor *monitor) {
+        if (monitor->daemon) {
+                const union MHD_DaemonInfo *info = MHD_get_daemon_info(
+                        monitor->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+
+                const bool was_full = monitor->is_full;
+
+                monitor->is_full = info->num_connections >= NB_MONITOR_CONNECTIONS_MAX;
+                if (!monitor->is_full || !was_full)
+                        return;
+                (void)MHD_quiesce_daemon(monitor->daemon);
+                MHD_stop_daemon(monitor->daemon);
+        }
+        start_thread(monitor);
 }
 
 int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, struct nb_failure *f) {
@@ -182,12 +168,11 @@ int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, str
         if (!monitor)
                 return nb_failure_set_memory(f);
         (void)pthread_mutex_init(&monitor->mutex, NULL);
-        for (size_t i = 0; i < NB_MONITOR_CONNECTIONS_MAX; i++)
-                monitor->connections[i].fd = -1;
+        monitor->fd = fd;
         monitor->published_ms = nb_now_ms();
         monitor->unready = "all objects";
         *ret_monitor = monitor;
-        monitor->daemon = start_thread(monitor, fd);
+        start_thread(monitor);
         return monitor->daemon
                        ? 0
                        : nb_failure_set(f, NB_ADMIN_LISTEN_FAILED, 0,
@@ -197,19 +182,15 @@ int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, str
 void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics,
                         const char *unready) {
         struct nb_buffer old;
-        uint64_t now;
 
         (void)pthread_mutex_lock(&monitor->mutex);
-        now = nb_now_ms();
         old = monitor->metrics;
         monitor->metrics = *metrics;
         monitor->unready = unready;
-        monitor->published_ms = now;
-        for (size_t i = 0; i < NB_MONITOR_CONNECTIONS_MAX; i++)
-                if (monitor->connections[i].fd >= 0 && now >= monitor->connections[i].end_ms)
-                        (void)shutdown(monitor->connections[i].fd, SHUT_RDWR);
+        monitor->published_ms = nb_now_ms();
         (void)pthread_mutex_unlock(&monitor->mutex);
         *metrics = old;
+        make_room(monitor);
 }
 
 void nb_monitor_stop(struct nb_monitor *monitor) {

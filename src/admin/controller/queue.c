@@ -190,10 +190,6 @@ uint64_t nb_queue_next_due(const struct nb_queue *queue) {
         return queue->waiting.n > 0 ? queue->waiting.works[0]->due_ms : NB_TIME_INFINITE;
 }
 
-size_t nb_queue_len(const struct nb_queue *queue) {
-        return queue->waiting.n + queue->ready.n;
-}
-
 void nb_queue_done(struct nb_queue *queue) {
         free(queue->waiting.works);
         free(queue->ready.works);

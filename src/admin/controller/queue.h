@@ -86,7 +86,4 @@ uint64_t nb_queue_due(const struct nb_queue *queue);
 /* The same, but without the work that has its turn already. */
 uint64_t nb_queue_next_due(const struct nb_queue *queue);
 
-/* How much work is queued. */
-size_t nb_queue_len(const struct nb_queue *queue);
-
 void nb_queue_done(struct nb_queue *queue);

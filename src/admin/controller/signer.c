@@ -198,7 +198,6 @@ static int write_signatures(struct nb_controller *controller, const struct nb_bu
                        "out, and cannot be used for discovery",
                        NB_SIGNATURES_MAX, n_left_out);
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", n_changes);
-        nb_controller_note(controller, "changed %zd signatures", n_changes);
         /* The watch of cluster-info reports this change, and the rest is written. */
         if (!is_full(body) && ++controller->signer.n_written == WRITTEN_REPORTED)
                 nb_log(LOG_WARNING, NB_NONE,

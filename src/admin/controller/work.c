@@ -16,7 +16,6 @@
 #define SLOTS_RESERVED 4
 
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
-        controller->is_changed = true;
         if (work->slot && controller->admin.exchange != &work->slot->exchange)
                 work->is_changed = true;
         else if (nb_queue_put(&controller->queue, work, due_ms) < 0)
@@ -59,7 +58,6 @@ static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot)
         struct nb_failure f = { 0 };
         int r;
 
-        controller->is_changed = true;
         controller->admin.exchange = &slot->exchange;
         nb_exchange_rewind(&slot->exchange);
         r = work->run(work->userdata, work, &f);
