@@ -124,23 +124,20 @@ struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct n
         return nb_json_parse(text ? text : "", len, what, NB_ANSWER_MALFORMED, f);
 }
 
-int nb_admin_send(struct nb_admin *admin, const struct nb_admin_call *call,
+int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
+        const struct nb_admin_call call = { method, what, path, body ? body->data : NULL,
+                                            body ? body->len : 0 };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_admin_call full = *call;
         struct nb_json json;
         int r;
 
         if (body && body->error < 0)
-                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", call->what);
-        if (body) {
-                full.body = body->data;
-                full.body_len = body->len;
-        }
-        r = nb_admin_perform(admin, &full, &answer, f);
+                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", what);
+        r = nb_admin_perform(admin, &call, &answer, f);
         if (r < 0 || r >= 300 || !ret_json)
                 return r;
-        json = nb_admin_parse(answer.body.data, answer.body.len, call->what, f);
+        json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
         if (json.r < 0)
                 nb_json_done(&json);
         else
@@ -150,8 +147,7 @@ int nb_admin_send(struct nb_admin *admin, const struct nb_admin_call *call,
 
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
                  struct nb_json *ret_json, struct nb_failure *f) {
-        const struct nb_admin_call call = { .method = "GET", .what = what, .path = path };
-        int r = nb_admin_send(admin, &call, NULL, ret_json, f);
+        int r = nb_admin_send(admin, "GET", what, path, NULL, ret_json, f);
 
         return r < 0 ? r : r != 404;
 }

@@ -7,7 +7,7 @@
 
 /* A call, or all pages of a list, over all runs of the work. */
 struct nb_exchange_call {
-        char method[8]; /* "LIST" for a list */
+        const char *method; /* static; "LIST" for a list */
         char path[NB_ADMIN_PATH_MAX];
         struct nb_buffer body;             /* of the request, which refers to it */
         struct nb_http_transfer *transfer; /* NULL: not begun, interrupted, or answered */
