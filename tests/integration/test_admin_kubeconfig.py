@@ -374,7 +374,7 @@ def test_an_api_server_that_is_away(api):
     path = api.kubeconfig()
     api.close()
     said = refusal("--kubeconfig", path, status=69, code="admin-unreachable")
-    assert "127.0.0.1" in said and f"the server is from {path}" in said
+    assert "127.0.0.1" in said and f"server and CA are from {path}" in said
 
 
 def test_a_rejected_credential(api):

@@ -19,8 +19,8 @@ struct nb_exchange_call {
         /* Of a list: how far it is. The call above is the next page. */
         char next[512]; /* the continue token; "" for the first page */
         char version[NB_RESOURCE_VERSION_SIZE];
-        int limit;        /* items of a page; 0: not begun */
-        bool is_ignoring; /* an object was passed over */
+        unsigned n_halved; /* how often the limit for a page was halved */
+        bool is_ignoring;  /* an object was passed over */
         bool is_complete;
 };
 

@@ -122,27 +122,10 @@ static const char *flaw_of(const struct nb_failure *failure) {
 
 /* --- The decision --- */
 
-static int add_limits(struct nb_admin *admin, struct nb_client_look *look, struct nb_failure *f) {
-        struct nb_client_case *facts = &look->facts;
-        struct nb_limits *limits = &look->limits;
-        int r = read_limits(admin, facts->request->node, limits, f);
-
-        if (r < 0)
-                return r;
-        facts->is_proof_required = limits->policy.is_proof_required;
-        facts->policy_flaw = flaw_of(&limits->policy_flaw);
-        facts->record = limits->has_record ? &limits->record : NULL;
-        facts->record_flaw = flaw_of(&limits->record_flaw);
-        if (facts->record && facts->request->pem)
-                facts->proof = nb_attestation_verify(facts->request->pem, facts->request->pem_len,
-                                                     facts->request->token_id,
-                                                     limits->record.public_key);
-        return 0;
-}
-
 int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
                    struct nb_client_look *look, struct nb_failure *f) {
         struct nb_client_case *facts = &look->facts;
+        struct nb_limits *limits = &look->limits;
         enum nb_reason reason;
         int r = 0;
 
@@ -157,9 +140,16 @@ int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request
         reason = nb_client_judge(facts, NB_REASON_POLICY_UNUSABLE);
         if (reason != NB_REASON_NONE && !is_asked)
                 return (int)reason;
-        r = add_limits(admin, look, f);
+        r = read_limits(admin, request->node, limits, f);
         if (r < 0)
                 return r;
+        facts->is_proof_required = limits->policy.is_proof_required;
+        facts->policy_flaw = flaw_of(&limits->policy_flaw);
+        facts->record = limits->has_record ? &limits->record : NULL;
+        facts->record_flaw = flaw_of(&limits->record_flaw);
+        if (facts->record && request->pem)
+                facts->proof = nb_attestation_verify(request->pem, request->pem_len,
+                                                     request->token_id, limits->record.public_key);
         reason = nb_client_judge(facts, NB_REASON_NODE_READY);
         if (!request->node[0] || (reason != NB_REASON_NONE && !is_asked))
                 return (int)reason;

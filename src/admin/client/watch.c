@@ -153,25 +153,22 @@ static int take_event(struct nb_watch *watch, char *line, size_t len) {
 /* Handles all complete lines. An event that cannot be read is logged and passed over, so that one
  * object cannot stop the watch. -ESTALE: the watch has ended. */
 static int take_events(struct nb_watch *watch) {
-        struct nb_buffer *received;
-        char *newline, *line;
-        size_t consumed = 0;
         long status;
+        struct nb_buffer *received = nb_http_received(watch->transfer, &status);
+        char *line = received->data, *newline;
         int r = 0;
 
-        received = nb_http_received(watch->transfer, &status);
         if (status != 200 || received->len == 0)
                 return 0;
         watch->failure = (struct nb_failure){ 0 };
-        line = received->data;
-        while (r != -ESTALE && (newline = memchr(line, '\n', received->len - consumed))) {
+        while (r != -ESTALE &&
+               (newline = memchr(line, '\n', received->len - (size_t)(line - received->data)))) {
                 r = take_event(watch, line, (size_t)(newline - line));
-                consumed += (size_t)(newline - line) + 1;
                 line = newline + 1;
         }
         /* The lines of tokens hold secrets. */
-        explicit_bzero(received->data, consumed);
-        nb_buffer_consume(received, consumed);
+        explicit_bzero(received->data, (size_t)(line - received->data));
+        nb_buffer_consume(received, (size_t)(line - received->data));
         if (r != -ESTALE)
                 return 0;
         nb_watch_stop(watch);
@@ -225,13 +222,11 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
                 return 0;
         if (watch->wants_list)
                 r = list_objects(watch, admin, &f);
-        if (r == -EINPROGRESS && f.code == NB_NONE)
-                return 0;
         if (r >= 0)
                 r = connect_watch(watch, admin, &f);
         watch->started_ms = now_ms;
-        if (r == -ECANCELED && f.code == NB_NONE)
-                return r;
+        if (f.code == NB_NONE && (r == -EINPROGRESS || r == -ECANCELED))
+                return r == -EINPROGRESS ? 0 : r;
         if (r == -ESTALE)
                 expire_watch(watch);
         else if (r < 0)
