@@ -16,31 +16,33 @@
 #define LEASE "reading the Lease " NB_LEASE_NAME
 #define BODY_MAX ((size_t)16 * 1024)
 
-int nb_group_may_create(struct nb_admin *admin, const char *group, const char *subresource,
-                        struct nb_failure *f) {
-        static const struct nb_admin_call call = {
-                .method = "POST",
-                .what = "asking for the rights of tokens",
-                .path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        };
+int nb_groups_may_create(struct nb_admin *admin, const char *groups, const char *subresource,
+                         struct nb_failure *f) {
+        static const char what[] = "asking for the rights of tokens";
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         char error[128];
         int r;
 
-        /* The groups that the API server gives every bootstrap token. */
         nb_json_format(&body,
                        "{'apiVersion':'authorization.k8s.io/v1','kind':'SubjectAccessReview',"
                        "'spec':{'user':'" NB_BOOTSTRAP_USER_PREFIX "aaaaaa',"
-                       "'groups':['system:bootstrappers','system:authenticated',%s],"
                        "'resourceAttributes':{'group':'certificates.k8s.io',"
                        "'resource':'certificatesigningrequests','subresource':%s,"
-                       "'verb':'create'}}}",
-                       group, subresource);
-        r = nb_admin_send(admin, &call, &body, &json, f);
+                       "'verb':'create'},'groups':['system:bootstrappers'",
+                       subresource);
+        for (size_t len; *groups; groups += len + (groups[len] == ',')) {
+                len = strcspn(groups, ",");
+                nb_buffer_append_string(&body, ",");
+                nb_json_quote(groups, len, &body);
+        }
+        /* The API server gives every bootstrap token this group and the first one. */
+        nb_buffer_append_string(&body, ",\"system:authenticated\"]}}");
+        r = nb_admin_send(admin, "POST", what, "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                          &body, &json, f);
         if (r >= 300)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, r,
-                                           "%s: the API server does not serve it", call.what);
+                                           "%s: the API server does not serve it", what);
         if (r < 0)
                 return r;
         r = nb_json_boolean(&json, "status.allowed");
@@ -74,34 +76,23 @@ int nb_controller_is_running(struct nb_admin *admin, struct nb_failure *f) {
         return (answer.date > 0 ? answer.date : time(NULL)) - when <= 2 * NB_LEASE_DURATION_SEC;
 }
 
-static int refuse_group(struct nb_admin *admin, const char *group, struct nb_failure *f) {
-        int r = nb_group_may_create(admin, group, "nodeclient", f);
-
-        if (r > 0)
-                r = nb_failure_set(f, NB_ADMIN_AUTOMATIC_APPROVAL, 0,
-                                   "kube-controller-manager approves every request of the group "
-                                   "'%s', for any node: this group, system:bootstrappers or "
-                                   "system:authenticated may create "
-                                   "certificatesigningrequests/nodeclient",
-                                   group);
-        else if (r < 0 && f->code != NB_NONE)
-                nb_failure_add(f, "; --force skips this check");
-        return r;
-}
-
 int nb_automatic_approval_refuse(struct nb_admin *admin, const char *groups, bool is_forced,
                                  struct nb_failure *f) {
-        char group[NB_TOKEN_GROUPS_MAX + 1];
         struct nb_failure unknown = { 0 };
-        int r = 0;
+        int r = is_forced ? 0 : nb_groups_may_create(admin, groups, "nodeclient", f);
 
-        for (size_t len; !is_forced && *groups && r >= 0; groups += len + (groups[len] == ',')) {
-                len = strcspn(groups, ",");
-                snprintf(group, sizeof(group), "%.*s", (int)len, groups);
-                r = refuse_group(admin, group, f);
-        }
-        if (r < 0)
+        if (r > 0)
+                return nb_failure_set(f, NB_ADMIN_AUTOMATIC_APPROVAL, 0,
+                                      "kube-controller-manager approves every request of the "
+                                      "groups '%s', for any node: one of them, or "
+                                      "system:bootstrappers or system:authenticated, may create "
+                                      "certificatesigningrequests/nodeclient",
+                                      groups);
+        if (r < 0) {
+                if (f->code != NB_NONE)
+                        nb_failure_add(f, "; --force skips this check");
                 return r;
+        }
         r = nb_controller_is_running(admin, &unknown);
         if (r <= 0)
                 nb_log(LOG_WARNING, NB_NONE, "%s",

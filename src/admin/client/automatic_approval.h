@@ -16,11 +16,11 @@
 #define NB_LEASE_NAME "node-bootstrap-controller"
 #define NB_LEASE_DURATION_SEC 14 /* a standby takes over within 15 s */
 
-/* Asks with a SubjectAccessReview whether a token with this extra group may create a subresource of
- * CertificateSigningRequests; "" for the requests themselves. 1 or 0; failures of
- * nb_admin_perform(), also if the API server could not evaluate it. */
-int nb_group_may_create(struct nb_admin *admin, const char *group, const char *subresource,
-                        struct nb_failure *f);
+/* Asks with a SubjectAccessReview whether a token with these extra groups, separated by commas, may
+ * create a subresource of CertificateSigningRequests; "" for the requests themselves. 1 or 0;
+ * failures of nb_admin_perform(), also if the API server could not evaluate it. */
+int nb_groups_may_create(struct nb_admin *admin, const char *groups, const char *subresource,
+                         struct nb_failure *f);
 
 /* Whether a controller of node-bootstrap has renewed its Lease lately. 1 or 0; failures of
  * nb_admin_perform(). */

@@ -17,13 +17,13 @@ const struct nb_answer_codes nb_admin_codes = {
 };
 
 void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
-        if (nb_http_is_unanswered(f->code)) {
+        if (nb_http_is_unanswered(f->code))
                 f->code = NB_ADMIN_UNREACHABLE;
-                nb_failure_add(f, "; the server is from %s", admin->origin);
-        } else if (nb_http_is_untrusted(f->code)) {
+        else if (nb_http_is_untrusted(f->code))
                 f->code = NB_ADMIN_UNTRUSTED;
-                nb_failure_add(f, "; server and CA are from %s", admin->origin);
-        }
+        else
+                return;
+        nb_failure_add(f, "; server and CA are from %s", admin->origin);
 }
 
 /* Starts the call, with a copy of its body. */
@@ -44,11 +44,11 @@ static int start_call(struct nb_admin *admin, struct nb_exchange_call *own,
         return r < 0 ? r : -EINPROGRESS;
 }
 
-/* With an exchange: -EINPROGRESS until the answer is there. `list` is that of a page, or NULL. */
+/* With an exchange: -EINPROGRESS until the answer is there. */
 static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
-                     struct nb_exchange_call *list, const struct nb_call *api_call,
-                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        struct nb_exchange_call *own = list;
+                     const struct nb_call *api_call, struct nb_http_answer *ret_answer,
+                     struct nb_failure *f) {
+        struct nb_exchange_call *own = call->list;
         struct nb_http_request request = {
                 .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
                 .body = call->body,
@@ -74,20 +74,19 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
         if (TAKE(own->is_new))
                 nb_admin_count(admin, own->r < 0 ? 0 : own->answer.status);
         if (own->is_answered)
-                return nb_exchange_answer(own, list, ret_answer, f);
+                return nb_exchange_answer(own, call->list, ret_answer, f);
         return own->transfer ? -EINPROGRESS : start_call(admin, own, api_call, &request, f);
 }
 
-static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
-                   struct nb_exchange_call *list, struct nb_http_answer *ret_answer,
-                   struct nb_failure *f) {
+int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
+                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
         char what[256];
         const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &nb_admin_codes };
         struct nb_http_answer answer = { 0 };
         int r;
 
         snprintf(what, sizeof(what), "%s at", call->what);
-        r = send_call(admin, call, list, &api_call, &answer, f);
+        r = send_call(admin, call, &api_call, &answer, f);
         if (r < 0) {
                 nb_admin_explain(admin, f);
                 return r;
@@ -96,7 +95,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
         if (answer.status == 401)
                 admin->expires_ms = 0;
         if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
-            (answer.status == 410 && list) || nb_answer_is_not_found(&answer)) {
+            (answer.status == 410 && call->list) || nb_answer_is_not_found(&answer)) {
                 admin->unusable_ms = 0;
                 *ret_answer = answer;
                 return (int)answer.status;
@@ -104,11 +103,6 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
         r = nb_answer_failure(&admin->api, &api_call, &answer, f);
         nb_http_answer_done(&answer);
         return r;
-}
-
-int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
-                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        return perform(admin, call, NULL, ret_answer, f);
 }
 
 struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f) {
@@ -124,34 +118,25 @@ struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct n
         return nb_json_parse(text ? text : "", len, what, NB_ANSWER_MALFORMED, f);
 }
 
-int nb_admin_send(struct nb_admin *admin, const struct nb_admin_call *call,
+int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
+        const struct nb_admin_call call = { method, what, path, body ? body->data : NULL,
+                                            body ? body->len : 0 };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_admin_call full = *call;
-        struct nb_json json;
         int r;
 
         if (body && body->error < 0)
-                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", call->what);
-        if (body) {
-                full.body = body->data;
-                full.body_len = body->len;
-        }
-        r = nb_admin_perform(admin, &full, &answer, f);
+                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", what);
+        r = nb_admin_perform(admin, &call, &answer, f);
         if (r < 0 || r >= 300 || !ret_json)
                 return r;
-        json = nb_admin_parse(answer.body.data, answer.body.len, call->what, f);
-        if (json.r < 0)
-                nb_json_done(&json);
-        else
-                *ret_json = json;
-        return json.r < 0 ? json.r : r;
+        *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
+        return ret_json->r < 0 ? ret_json->r : r;
 }
 
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
                  struct nb_json *ret_json, struct nb_failure *f) {
-        const struct nb_admin_call call = { .method = "GET", .what = what, .path = path };
-        int r = nb_admin_send(admin, &call, NULL, ret_json, f);
+        int r = nb_admin_send(admin, "GET", what, path, NULL, ret_json, f);
 
         return r < 0 ? r : r != 404;
 }
@@ -178,20 +163,22 @@ static int parse_metadata(const char *what, struct nb_exchange_call *list, struc
         return ret_json->r;
 }
 
-/* Reads one page of at most list->limit items. After a 410 it is the API server's answer, which
+/* Reads one page. After a 410 it is the API server's answer, which
  * says where a list of the objects as they are now continues. */
 static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                      bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         char page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
-        const struct nb_admin_call call = { .method = "GET", .what = what, .path = page };
+        const struct nb_admin_call call = {
+                .method = "GET", .what = what, .path = page, .list = list
+        };
         int r;
 
         /* The continue token is base64url, so it needs no escape in a URL. */
         snprintf(page, sizeof(page), "%s%climit=%d%s%s", list->path,
-                 strchr(list->path, '?') ? '&' : '?', list->limit,
+                 strchr(list->path, '?') ? '&' : '?', NB_ADMIN_PAGE >> list->n_halved,
                  list->next[0] ? "&continue=" : "", list->next);
-        r = perform(admin, &call, list, &answer, f);
+        r = nb_admin_perform(admin, &call, &answer, f);
         if (r < 0)
                 return r;
         if (r == 404)
@@ -203,34 +190,25 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
         if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
                 return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
                                            "%s: the list changes faster than it can be read", what);
-        if (ret_json->r >= 0 || list->limit > 1 || f->code != NB_ANSWER_MALFORMED)
+        if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 ||
+            f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
         nb_json_done(ret_json);
         return parse_metadata(what, list, &answer.body, ret_json, f);
 }
 
-/* Visits the items of one page, and reads where the next one begins. */
-static int visit_page(struct nb_exchange_call *list, bool is_consistent, struct nb_json *json,
-                      nb_admin_visit *visit, void *userdata) {
-        const char *next = nb_json_string(json, "metadata.continue");
+/* Visits the items of one page. */
+static int visit_items(struct nb_json *json, nb_admin_visit *visit, void *userdata) {
         ssize_t n = nb_json_array(json, "items");
 
-        if (is_consistent)
-                nb_json_copy(json, "metadata.resourceVersion", list->version,
-                             sizeof(list->version));
-        list->next[0] = '\0';
-        if (next && next[0])
-                nb_json_copy(json, "metadata.continue", list->next, sizeof(list->next));
-        for (ssize_t i = 0; i < n && json->r >= 0; i++) {
+        for (ssize_t i = 0; i < n; i++) {
                 char path[32];
                 struct nb_json item = *json;
                 int r;
 
                 snprintf(path, sizeof(path), "items[%zd]", i);
                 item.root = nb_json_object(json, path);
-                if (json->r < 0)
-                        break;
-                r = visit(userdata, &item);
+                r = json->r < 0 ? json->r : visit(userdata, &item);
                 if (r < 0 || item.r < 0)
                         return r < 0 ? r : item.r;
         }
@@ -240,25 +218,34 @@ static int visit_page(struct nb_exchange_call *list, bool is_consistent, struct 
 static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                       bool is_consistent, nb_admin_visit *visit, void *userdata,
                       struct nb_failure *f) {
-        if (list->limit == 0)
-                list->limit = NB_ADMIN_PAGE;
-        for (;;) {
+        do {
                 _cleanup_(nb_json_done) struct nb_json json = { 0 };
                 int r = read_page(admin, what, list, is_consistent, &json, f);
+                const char *next;
 
                 /* Anyone who may create objects can make them so large that a page is above the
                  * limits, so try with fewer. */
-                if (r < 0 && f->code == NB_ANSWER_MALFORMED && list->limit > 1) {
+                if (r < 0 && f->code == NB_ANSWER_MALFORMED &&
+                    (NB_ADMIN_PAGE >> list->n_halved) > 1) {
                         nb_failure_clear(f);
-                        list->limit /= 2;
+                        list->n_halved++;
                         continue;
                 }
-                if (r >= 0)
-                        r = visit_page(list, is_consistent, &json, visit, userdata);
-                if (r < 0 || !list->next[0])
+                if (r < 0)
                         return r;
-                list->limit = list->limit < NB_ADMIN_PAGE / 2 ? 2 * list->limit : NB_ADMIN_PAGE;
-        }
+                list->n_halved -= list->n_halved > 0;
+                next = nb_json_string(&json, "metadata.continue");
+                list->is_complete = !next || !next[0];
+                if (!list->is_complete)
+                        nb_json_copy(&json, "metadata.continue", list->next, sizeof(list->next));
+                if (is_consistent)
+                        nb_json_copy(&json, "metadata.resourceVersion", list->version,
+                                     sizeof(list->version));
+                r = visit_items(&json, visit, userdata);
+                if (r < 0)
+                        return r;
+        } while (!list->is_complete);
+        return 0;
 }
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
@@ -275,7 +262,6 @@ int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb
         r = list->is_complete ? 0 : list_pages(admin, what, list, ret_version, visit, userdata, f);
         if (r < 0)
                 return r;
-        list->is_complete = true;
         if (ret_version)
                 memcpy(ret_version, list->version, sizeof(list->version));
         return 0;

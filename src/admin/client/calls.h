@@ -32,6 +32,7 @@ struct nb_admin_call {
         const char *path;   /* "/api/v1/...", with a query; at most NB_ADMIN_PATH_MAX bytes */
         const char *body;   /* JSON; NULL for none. At most 64 KiB */
         size_t body_len;
+        struct nb_exchange_call *list; /* for calls.c: this is a page of it */
 };
 
 /*
@@ -55,14 +56,15 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);
  * create or change objects could otherwise keep this program from reading them. Changes `text`. */
 struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f);
 
-/* nb_admin_perform() with this body, whose error is NB_INTERNAL (NULL: none), for a caller that
- * needs no more than the status and the object in the answer. If it is 200 to 202 and `ret_json` is
- * not NULL, parses it; the caller frees it with nb_json_done(). `f` must outlive *ret_json. */
-int nb_admin_send(struct nb_admin *admin, const struct nb_admin_call *call,
+/* nb_admin_perform() for a caller that needs no more than the status and the object in the answer.
+ * An error of `body` (NULL: none) is NB_INTERNAL. If the status is 200 to 202 and `ret_json` is not
+ * NULL, parses the object, which the caller frees, also after a failure. `what` and `f` must
+ * outlive *ret_json. */
+int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
 
-/* nb_admin_perform() with GET, and parses a 200. 1: read, and the caller frees *ret_json with
- * nb_json_done(); 0: there is no such object. `f` must outlive *ret_json. */
+/* nb_admin_perform() with GET, and parses a 200. 1: read; 0: there is no such object. `f` must
+ * outlive *ret_json. */
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
                  struct nb_json *ret_json, struct nb_failure *f);
 

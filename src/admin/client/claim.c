@@ -56,7 +56,6 @@ int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token
                   struct nb_claim *ret_other, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
         char name[64], secret[64], what[64], holder[sizeof(ret_other->key)];
-        struct nb_admin_call call = { .method = "POST", .what = what, .path = NB_LEASES_PATH };
         int r;
 
         snprintf(what, sizeof(what), "claiming token %s", token->id);
@@ -71,7 +70,7 @@ int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token
                        "'apiVersion':'v1','kind':'Secret','name':%s,'uid':%s}]},"
                        "'spec':{'holderIdentity':%s}}",
                        name, csr_name, secret, token->uid, holder);
-        r = nb_admin_send(admin, &call, &body, NULL, f);
+        r = nb_admin_send(admin, "POST", what, NB_LEASES_PATH, &body, NULL, f);
         if (r == 404)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, r,
                                            "%s: the API server does not serve Leases", what);

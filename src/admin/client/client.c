@@ -84,13 +84,15 @@ int nb_admin_keep_usable(struct nb_admin *admin, const struct nb_failure *reject
         if (r < 0 && failure.code != admin->renewal)
                 nb_log_failure(LOG_WARNING, &failure);
         admin->renewal = failure.code;
-        if (failure.code != NB_ADMIN_KUBECONFIG_UNUSABLE && !is_rejected)
+        if (failure.code == NB_ADMIN_KUBECONFIG_UNUSABLE)
+                rejected = &failure;
+        else if (!is_rejected)
                 return 0;
         if (admin->unusable_ms == 0)
                 admin->unusable_ms = now_ms;
         if (now_ms < admin->unusable_ms + NB_ADMIN_UNUSABLE_MS)
                 return 0;
-        *f = failure.code == NB_ADMIN_KUBECONFIG_UNUSABLE ? failure : *rejected;
+        *f = *rejected;
         nb_failure_add(f, "; the credential has been unusable for %d min",
                        NB_ADMIN_UNUSABLE_MS / 60000);
         return -EKEYREJECTED;

@@ -18,17 +18,14 @@ struct nb_exchange_call *nb_exchange_find(struct nb_exchange *exchange, const ch
                 if (strcmp(call->method, method) == 0 && strcmp(call->path, path) == 0)
                         return call;
         }
-        if (exchange->n == NB_EXCHANGE_CALLS_MAX) {
-                (void)nb_failure_set(f, NB_INTERNAL, E2BIG, "more than %d calls",
-                                     NB_EXCHANGE_CALLS_MAX);
-                return NULL;
-        }
-        call = calloc(1, sizeof(*call));
+        call = exchange->n < NB_EXCHANGE_CALLS_MAX ? calloc(1, sizeof(*call)) : NULL;
         if (!call) {
-                (void)nb_failure_set_memory(f);
+                (void)nb_failure_set(f, NB_INTERNAL,
+                                     exchange->n < NB_EXCHANGE_CALLS_MAX ? ENOMEM : E2BIG,
+                                     "cannot keep the answer of another call: %m");
                 return NULL;
         }
-        snprintf(call->method, sizeof(call->method), "%s", method);
+        call->method = method;
         snprintf(call->path, sizeof(call->path), "%s", path);
         exchange->calls[exchange->n++] = call;
         exchange->at = exchange->n;

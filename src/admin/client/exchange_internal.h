@@ -7,7 +7,7 @@
 
 /* A call, or all pages of a list, over all runs of the work. */
 struct nb_exchange_call {
-        char method[8]; /* "LIST" for a list */
+        const char *method; /* static; "LIST" for a list */
         char path[NB_ADMIN_PATH_MAX];
         struct nb_buffer body;             /* of the request, which refers to it */
         struct nb_http_transfer *transfer; /* NULL: not begun, interrupted, or answered */
@@ -19,8 +19,8 @@ struct nb_exchange_call {
         /* Of a list: how far it is. The call above is the next page. */
         char next[512]; /* the continue token; "" for the first page */
         char version[NB_RESOURCE_VERSION_SIZE];
-        int limit;        /* items of a page; 0: not begun */
-        bool is_ignoring; /* an object was passed over */
+        unsigned n_halved; /* how often the limit for a page was halved */
+        bool is_ignoring;  /* an object was passed over */
         bool is_complete;
 };
 

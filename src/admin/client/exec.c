@@ -20,10 +20,8 @@
 #define VERSION "client.authentication.k8s.io/v1"
 
 struct plugin {
-        const char *what, *folder;
+        const char *what;
         const struct nb_yaml_node *exec;
-        const struct nb_cluster *cluster;
-        const char *version;
         bool is_interactive;
         struct nb_failure *f;
 };
@@ -36,27 +34,6 @@ static int refuse(const struct plugin *plugin, const char *key, const char *expe
 
 /* --- Command line and environment --- */
 
-/* KUBERNETES_EXEC_INFO; see client-go pkg/apis/clientauthentication. */
-static int format_info(const struct plugin *plugin, struct nb_buffer *ret) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(INFO_MAX);
-        const struct nb_cluster *cluster = plugin->cluster;
-        const char *provides = nb_yaml_text(plugin->exec, "provideClusterInfo");
-        char server[NB_URL_MAX];
-
-        nb_json_format(ret, "{'kind':'ExecCredential','apiVersion':%s,'spec':{", plugin->version);
-        if (provides && strcmp(provides, "true") == 0) {
-                nb_url_format(&cluster->server, server);
-                nb_base64_encode(cluster->ca, cluster->ca_len, &ca);
-                nb_json_format(ret,
-                               "'cluster':{'server':%s,'tls-server-name':%s,'proxy-url':%s,"
-                               "'certificate-authority-data':%s},",
-                               server, cluster->tls_server_name, cluster->proxy_url, ca.data);
-        }
-        nb_buffer_append_string(ret, plugin->is_interactive ? "\"interactive\":true}}"
-                                                            : "\"interactive\":false}}");
-        return ca.error < 0 ? ca.error : ret->error;
-}
-
 struct words {
         char *list[WORDS_MAX + 1]; /* ends with NULL */
         size_t n;
@@ -67,17 +44,18 @@ static void words_done(struct words *words) {
                 free(words->list[i]);
 }
 
-/* Adds VALUE, or NAME=VALUE instead of what has this name. */
-static int add_word(struct words *words, const char *name, const char *value) {
-        size_t len = name ? strlen(name) : 0, i = name ? 0 : words->n;
+/* Adds VALUE, or a variable NAME=VALUE instead of the one with this name, or FOLDER/VALUE. */
+static int add_word(struct words *words, const char *before, const char *separator,
+                    const char *value) {
+        size_t len = strlen(before), i = separator[0] == '=' ? 0 : words->n;
         char *text;
 
         while (i < words->n &&
-               (strncmp(words->list[i], name, len) != 0 || words->list[i][len] != '='))
+               (strncmp(words->list[i], before, len) != 0 || words->list[i][len] != '='))
                 i++;
         if (i == WORDS_MAX)
                 return -E2BIG;
-        if (asprintf(&text, "%s%s%s", name ? name : "", name ? "=" : "", value) < 0)
+        if (asprintf(&text, "%s%s%s", before, separator, value) < 0)
                 return -ENOMEM;
         free(words->list[i]);
         words->list[i] = text;
@@ -87,33 +65,57 @@ static int add_word(struct words *words, const char *name, const char *value) {
 
 /* As in a kubeconfig that kubectl reads: "plugin" is searched in $PATH, "./plugin" and "bin/plugin"
  * are relative to the file. */
-static int add_arguments(const struct plugin *plugin, struct words *words) {
+static int add_arguments(const struct plugin *plugin, const char *folder, struct words *words) {
         const struct nb_yaml_node *args = nb_yaml_get(plugin->exec, "args");
         const char *command = nb_yaml_text(plugin->exec, "command");
-        char path[PATH_MAX];
         int r;
 
         if (!command)
                 return refuse(plugin, "command", "a program");
-        if ((size_t)snprintf(path, sizeof(path), "%s/%s", plugin->folder, command) >= sizeof(path))
-                return refuse(plugin, "command", "a shorter path");
-        r = add_word(words, NULL, command[0] != '/' && strchr(command, '/') ? path : command);
+        r = command[0] != '/' && strchr(command, '/') ? add_word(words, folder, "/", command)
+                                                      : add_word(words, "", "", command);
         for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg && r >= 0;
              arg = arg->next) {
                 if (args->type != NB_YAML_SEQUENCE || arg->type != NB_YAML_SCALAR)
                         return refuse(plugin, "args", "a list of strings");
-                r = add_word(words, NULL, arg->value);
+                r = add_word(words, "", "", arg->value);
         }
         return r;
 }
 
-static int add_environment(const struct plugin *plugin, struct words *words) {
+/* KUBERNETES_EXEC_INFO; see client-go pkg/apis/clientauthentication. */
+static int add_info(const struct plugin *plugin, const struct nb_cluster *cluster,
+                    struct words *words) {
         _cleanup_(nb_buffer_done) struct nb_buffer info = NB_BUFFER_INIT(INFO_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(INFO_MAX);
+        const char *version = nb_yaml_text(plugin->exec, "apiVersion"),
+                   *provides = nb_yaml_text(plugin->exec, "provideClusterInfo");
+        char server[NB_URL_MAX];
+
+        if (!version || strncmp(version, VERSION, strlen(VERSION)) != 0)
+                return refuse(plugin, "apiVersion", VERSION " or " VERSION "beta1");
+        nb_json_format(&info, "{'kind':'ExecCredential','apiVersion':%s,'spec':{", version);
+        if (provides && strcmp(provides, "true") == 0) {
+                nb_url_format(&cluster->server, server);
+                nb_base64_encode(cluster->ca, cluster->ca_len, &ca);
+                nb_json_format(&info,
+                               "'cluster':{'server':%s,'tls-server-name':%s,'proxy-url':%s,"
+                               "'certificate-authority-data':%s},",
+                               server, cluster->tls_server_name, cluster->proxy_url, ca.data);
+        }
+        nb_buffer_append_string(&info, plugin->is_interactive ? "\"interactive\":true}}"
+                                                              : "\"interactive\":false}}");
+        if (ca.error < 0 || info.error < 0)
+                return ca.error < 0 ? ca.error : info.error;
+        return add_word(words, "KUBERNETES_EXEC_INFO", "=", info.data);
+}
+
+static int add_environment(const struct plugin *plugin, struct words *words) {
         const struct nb_yaml_node *env = nb_yaml_get(plugin->exec, "env");
-        int r = format_info(plugin, &info);
+        int r = 0;
 
         for (char **variable = environ; *variable && r >= 0; variable++)
-                r = add_word(words, NULL, *variable);
+                r = add_word(words, "", "", *variable);
         for (const struct nb_yaml_node *entry = env ? env->first : NULL; entry && r >= 0;
              entry = entry->next) {
                 const char *name = nb_yaml_text(entry, "name"),
@@ -121,9 +123,9 @@ static int add_environment(const struct plugin *plugin, struct words *words) {
 
                 if (env->type != NB_YAML_SEQUENCE || !name || strchr(name, '='))
                         return refuse(plugin, "env", "a list of names and values");
-                r = add_word(words, name, value ? value : "");
+                r = add_word(words, name, "=", value ? value : "");
         }
-        return r < 0 ? r : add_word(words, "KUBERNETES_EXEC_INFO", info.data);
+        return r;
 }
 
 /* --- What it wrote --- */
@@ -181,22 +183,6 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
 
 /* --- All together --- */
 
-static int read_mode(struct plugin *plugin) {
-        const char *mode = nb_yaml_text(plugin->exec, "interactiveMode");
-        const bool is_terminal = isatty(STDIN_FILENO) == 1;
-
-        plugin->version = nb_yaml_text(plugin->exec, "apiVersion");
-        if (!plugin->version || strncmp(plugin->version, VERSION, strlen(VERSION)) != 0)
-                return refuse(plugin, "apiVersion", VERSION " or " VERSION "beta1");
-        if (mode && strcmp(mode, "Always") == 0 && !is_terminal)
-                return nb_failure_set(plugin->f, NB_ADMIN_EXEC_FAILED, 0,
-                                      "%s: the plugin asks questions (interactiveMode: Always), "
-                                      "but standard input is not a terminal",
-                                      plugin->what);
-        plugin->is_interactive = is_terminal && !(mode && strcmp(mode, "Never") == 0);
-        return 0;
-}
-
 static int fail(const struct plugin *plugin, const char *command, int r,
                 struct nb_process_result *result) {
         const char *hint = nb_yaml_text(plugin->exec, "installHint");
@@ -216,47 +202,37 @@ static int fail(const struct plugin *plugin, const char *command, int r,
                               hint ? "; " : "", line);
 }
 
-/* The credential is in `ret_output`. */
-static int run_plugin(struct plugin *plugin, struct nb_secret *ret_output) {
-        _cleanup_(words_done) struct words arguments = { .n = 0 }, environment = { .n = 0 };
-        struct nb_process process = { .argv = (const char *const *)arguments.list,
-                                      .environment = (const char *const *)environment.list,
-                                      .output = ret_output,
-                                      .timeout_ms = NB_PROCESS_TIMEOUT_MS,
-                                      .is_error_passed = true };
-        struct nb_process_result result = { 0 };
-        int r = read_mode(plugin);
-
-        if (r >= 0)
-                r = add_arguments(plugin, &arguments);
-        if (r >= 0)
-                r = add_environment(plugin, &environment);
-        if (r >= 0)
-                r = nb_secret_init(ret_output, NB_EXEC_OUTPUT_MAX);
-        if (r < 0)
-                return plugin->f->code != NB_NONE
-                               ? r
-                               : nb_failure_set(plugin->f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
-                                                "%s: cannot prepare the plugin: %m", plugin->what);
-        process.is_interactive = plugin->is_interactive;
-        r = nb_process_run(&process, &result);
-        return r < 0 || result.status != 0 ? fail(plugin, arguments.list[0], r, &result) : 0;
-}
-
 int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
                 const struct nb_yaml_node *exec, const struct nb_cluster *cluster,
                 struct nb_identity *ret_identity, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret output = NB_SECRET_INIT;
-        struct plugin plugin = {
-                .what = what, .folder = input->folder, .exec = exec, .cluster = cluster, .f = f
-        };
+        _cleanup_(words_done) struct words arguments = { .n = 0 }, environment = { .n = 0 };
+        const struct plugin plugin = { what, exec, isatty(STDIN_FILENO) == 1, f };
+        const struct nb_process process = { .argv = (const char *const *)arguments.list,
+                                            .environment = (const char *const *)environment.list,
+                                            .output = &output,
+                                            .timeout_ms = NB_PROCESS_TIMEOUT_MS,
+                                            .is_error_passed = true,
+                                            .is_interactive = plugin.is_interactive };
+        struct nb_process_result result = { 0 };
         struct nb_admin *admin = input->userdata;
         time_t expires, now = time(NULL);
-        int r = run_plugin(&plugin, &output);
+        int r = add_arguments(&plugin, input->folder, &arguments);
 
         if (r >= 0)
-                r = nb_exec_credential_parse(output.data, output.len, what, plugin.version,
-                                             ret_identity, &expires, f);
+                r = add_environment(&plugin, &environment);
+        if (r >= 0)
+                r = add_info(&plugin, cluster, &environment);
+        if (r >= 0)
+                r = nb_secret_init(&output, NB_EXEC_OUTPUT_MAX);
+        if (r < 0)
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
+                                      "%s: cannot prepare the plugin: %m", what);
+        r = nb_process_run(&process, &result);
+        if (r < 0 || result.status != 0)
+                return fail(&plugin, arguments.list[0], r, &result);
+        r = nb_exec_credential_parse(output.data, output.len, what,
+                                     nb_yaml_text(exec, "apiVersion"), ret_identity, &expires, f);
         if (r < 0)
                 return r;
         admin->expires_ms = expires == 0    ? NB_TIME_INFINITE

@@ -5,8 +5,9 @@
  * A credential plugin: a program that a kubeconfig names in `exec`, and that writes an
  * ExecCredential. It is run as kubectl runs it (client-go plugin/pkg/client/auth/exec, API versions
  * client.authentication.k8s.io/v1 and v1beta1): with the environment of this process and its
- * standard error, and with its standard input if a user may have to answer. With
- * provideClusterInfo it gets the server and its CA, but not the extension with its configuration.
+ * standard error, and with its standard input if that is a terminal, whatever its interactiveMode.
+ * With provideClusterInfo it gets the server and its CA, but not the extension with its
+ * configuration.
  *
  * Nothing is cached between two runs of this program.
  */

@@ -34,10 +34,9 @@ int nb_facts_read_request(struct nb_admin *admin, const char *name,
         char what[WHAT_SIZE];
         int r = get_named(admin, "CSR", NB_CSRS_PATH "/", name, what, &json, f);
 
-        if (r <= 0)
-                return r;
-        nb_node_request_read(&json, ret_request);
-        return json.r < 0 ? json.r : 1;
+        if (r > 0)
+                nb_node_request_read(&json, ret_request);
+        return json.r < 0 ? json.r : r;
 }
 
 int nb_facts_read_token_secret(struct nb_admin *admin, const char *name,
@@ -67,10 +66,9 @@ int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_
         char what[WHAT_SIZE];
         int r = get_named(admin, "Node", NB_NODES_PATH "/", name, what, &json, f);
 
-        if (r <= 0)
-                return r;
-        nb_node_facts_read(&json, ret_node);
-        return json.r < 0 ? json.r : 1;
+        if (r > 0)
+                nb_node_facts_read(&json, ret_node);
+        return json.r < 0 ? json.r : r;
 }
 
 /* A flaw is what an administrator has to correct; other failures are the caller's. */
@@ -128,27 +126,10 @@ static const char *flaw_of(const struct nb_failure *failure) {
 
 /* --- The decision --- */
 
-static int add_limits(struct nb_admin *admin, struct nb_client_look *look, struct nb_failure *f) {
-        struct nb_client_case *facts = &look->facts;
-        struct nb_limits *limits = &look->limits;
-        int r = read_limits(admin, facts->request->node, limits, f);
-
-        if (r < 0)
-                return r;
-        facts->is_proof_required = limits->policy.is_proof_required;
-        facts->policy_flaw = flaw_of(&limits->policy_flaw);
-        facts->record = limits->has_record ? &limits->record : NULL;
-        facts->record_flaw = flaw_of(&limits->record_flaw);
-        if (facts->record && facts->request->pem)
-                facts->proof = nb_attestation_verify(facts->request->pem, facts->request->pem_len,
-                                                     facts->request->token_id,
-                                                     limits->record.public_key);
-        return 0;
-}
-
 int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
                    struct nb_client_look *look, struct nb_failure *f) {
         struct nb_client_case *facts = &look->facts;
+        struct nb_limits *limits = &look->limits;
         enum nb_reason reason;
         int r = 0;
 
@@ -163,9 +144,16 @@ int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request
         reason = nb_client_judge(facts, NB_REASON_POLICY_UNUSABLE);
         if (reason != NB_REASON_NONE && !is_asked)
                 return (int)reason;
-        r = add_limits(admin, look, f);
+        r = read_limits(admin, request->node, limits, f);
         if (r < 0)
                 return r;
+        facts->is_proof_required = limits->policy.is_proof_required;
+        facts->policy_flaw = flaw_of(&limits->policy_flaw);
+        facts->record = limits->has_record ? &limits->record : NULL;
+        facts->record_flaw = flaw_of(&limits->record_flaw);
+        if (facts->record && request->pem)
+                facts->proof = nb_attestation_verify(request->pem, request->pem_len,
+                                                     request->token_id, limits->record.public_key);
         reason = nb_client_judge(facts, NB_REASON_NODE_READY);
         if (!request->node[0] || (reason != NB_REASON_NONE && !is_asked))
                 return (int)reason;
@@ -203,15 +191,13 @@ static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, stru
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
         struct nb_kubeconfig_input input = { .origin = "kubeconfig in cluster-info" };
+        const char *text;
         int r = nb_admin_get(admin, "reading cluster-info", NB_CLUSTER_INFO_PATH, &json, f);
 
         if (r <= 0)
                 return r;
-        input.text = nb_json_string(&json, "data.kubeconfig");
-        if (!input.text) {
-                nb_json_refuse(&json, "data.kubeconfig", "a string", NULL);
-                return json.r;
-        }
+        text = nb_json_string(&json, "data.kubeconfig");
+        input.text = text ? text : "";
         input.len = strlen(input.text);
         r = nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, &cluster, NULL, f);
         if (r < 0)
@@ -345,7 +331,6 @@ int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request,
                   const char *reason, const char *message, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
         char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
-        const struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
         int r;
 
         snprintf(what, sizeof(what), "deciding CSR %s", request->name);
@@ -355,7 +340,7 @@ int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request,
                        "{'metadata':{'uid':%s,'resourceVersion':%s},'status':{'conditions':[{"
                        "'type':%s,'status':'True','reason':%s,'message':%s}]}}",
                        request->uid, request->resource_version, type, reason, message);
-        r = nb_admin_send(admin, &call, &body, NULL, f);
+        r = nb_admin_send(admin, "PATCH", what, path, &body, NULL, f);
         return r < 0 ? r : r < 300;
 }
 
@@ -363,7 +348,6 @@ int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
                      const char *resource_version, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
         char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        const struct nb_admin_call call = { .method = "DELETE", .what = what, .path = path };
         int r;
 
         snprintf(what, sizeof(what), "deleting the Secret %s", name);
@@ -373,6 +357,6 @@ int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
                        "{'apiVersion':'v1','kind':'DeleteOptions',"
                        "'preconditions':{'uid':%s,'resourceVersion':%s}}",
                        uid, resource_version);
-        r = nb_admin_send(admin, &call, &body, NULL, f);
+        r = nb_admin_send(admin, "DELETE", what, path, &body, NULL, f);
         return r < 0 ? r : r < 300;
 }

@@ -93,7 +93,7 @@ static int add_pod(struct files *files, struct nb_failure *f) {
         struct file *file = &files->list[0];
         char text[1024];
 
-        if (!host || !host[0] || !port || !port[0])
+        if (!host || !port)
                 return nb_failure_set(
                         f, NB_ADMIN_KUBECONFIG_UNUSABLE, ENOENT,
                         "found no kubeconfig: --kubeconfig and $KUBECONFIG are not set, "
@@ -115,15 +115,15 @@ static int add_pod(struct files *files, struct nb_failure *f) {
 static int find_files(const struct nb_admin_place *place, struct files *files,
                       struct nb_failure *f) {
         const char *list = getenv("KUBECONFIG"), *home = getenv("HOME");
-        char path[PATH_MAX];
+        char path[2 * PATH_MAX];
         int r = 0;
 
         if (place->kubeconfig)
                 return add_file(files, place->kubeconfig, strlen(place->kubeconfig), true, f);
         if (list && list[0])
                 return add_listed_files(files, list, f);
-        if (home && home[0] == '/' &&
-            (size_t)snprintf(path, sizeof(path), "%s/.kube/config", home) < sizeof(path))
+        snprintf(path, sizeof(path), "%s/.kube/config", home ? home : "");
+        if (home)
                 r = add_file(files, path, strlen(path), false, f);
         if (r >= 0 && files->n == 0)
                 r = add_file(files, DEFAULT_FILE, strlen(DEFAULT_FILE), false, f);

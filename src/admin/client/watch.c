@@ -62,39 +62,47 @@ static void expire_watch(struct nb_watch *watch) {
 
 /* --- Lists --- */
 
-static int visit_object(void *userdata, struct nb_json *item) {
-        struct nb_watch *watch = userdata;
+/* Hands over one object. An event has a type, and a version to continue from. */
+static void take_object(struct nb_watch *watch, struct json_object *root, const char *type) {
         struct nb_failure f = { 0 };
         struct nb_json object = {
-                .root = item->root, .what = watch->kind->what, .code = NB_ANSWER_MALFORMED, .f = &f
+                .root = root, .what = watch->kind->what, .code = NB_ANSWER_MALFORMED, .f = &f
         };
 
-        watch->kind->on_object(watch->userdata, &object, NB_CHANGE_LISTED);
+        if (type) {
+                nb_json_copy(&object, "metadata.resourceVersion", watch->version,
+                             sizeof(watch->version));
+                watch->attempt = object.r < 0 ? watch->attempt : 0;
+        }
+        if (object.r >= 0 && (!type || strcmp(type, "BOOKMARK") != 0))
+                watch->kind->on_object(watch->userdata, &object,
+                                       !type                          ? NB_CHANGE_LISTED
+                                       : strcmp(type, "DELETED") == 0 ? NB_CHANGE_DELETED
+                                                                      : NB_CHANGE_WRITTEN);
         ignore_object(watch, &f);
+}
+
+static int visit_object(void *userdata, struct nb_json *item) {
+        take_object(userdata, item->root, NULL);
         return 0;
 }
 
 static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
         const struct nb_watch_kind *kind = watch->kind;
-        char path[NB_ADMIN_PATH_MAX], what[128];
-        int r;
+        char what[128];
+        int r = 0;
 
         snprintf(what, sizeof(what), "listing %s", kind->what);
-        snprintf(path, sizeof(path), "%s%s%s", kind->path, kind->query ? "?" : "",
-                 kind->query ? kind->query : "");
-        if (!watch->is_listing)
+        if (!nb_exchange_has_calls(&watch->list))
                 kind->on_list(watch->userdata, false);
-        watch->is_listing = true;
         admin->exchange = &watch->list;
         nb_exchange_rewind(&watch->list);
-        r = kind->is_unlisted
-                    ? 0
-                    : nb_admin_list(admin, what, path, visit_object, watch, watch->version, f);
+        if (!kind->is_unlisted)
+                r = nb_admin_list(admin, what, kind->path, visit_object, watch, watch->version, f);
         admin->exchange = NULL;
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return r;
         nb_exchange_done(&watch->list);
-        watch->is_listing = false;
         if (r < 0)
                 return r;
         /* Give the memory of the pages back: each process that is forked for a connection would
@@ -113,11 +121,11 @@ static int connect_watch(struct nb_watch *watch, struct nb_admin *admin, struct 
         char query[512];
 
         snprintf(watch->what, sizeof(watch->what), "watching %s at", kind->what);
-        watch->call = (struct nb_call){ watch->what, kind->path, kind->line_max, &nb_admin_codes };
+        watch->call = (struct nb_call){ watch->what, kind->path, NB_WATCH_EVENT_MAX,
+                                        &nb_admin_codes };
         snprintf(query, sizeof(query),
-                 "?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s%s%s",
-                 NB_WATCH_TIMEOUT_SEC, watch->version, kind->query ? "&" : "",
-                 kind->query ? kind->query : "");
+                 "%cwatch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
+                 strchr(kind->path, '?') ? '&' : '?', NB_WATCH_TIMEOUT_SEC, watch->version);
         return nb_api_start(&admin->api, &watch->call,
                             &(struct nb_http_request){ .url = query,
                                                        .accept = kind->accept,
@@ -127,55 +135,40 @@ static int connect_watch(struct nb_watch *watch, struct nb_admin *admin, struct 
 }
 
 /* Handles one event. -ESTALE: the watch cannot continue. */
-static int take_event(struct nb_watch *watch, char *line, size_t len, struct nb_failure *f) {
+static int take_event(struct nb_watch *watch, char *line, size_t len) {
+        struct nb_failure f = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = nb_admin_parse(line, len, watch->kind->what,
-                                                                     f);
+                                                                     &f);
         const char *type = nb_json_string(&json, "type");
-        struct nb_json object = { nb_json_object(&json, "object"), json.what, json.code, f,
-                                  json.r };
-        char version[NB_RESOURCE_VERSION_SIZE] = "";
+        struct json_object *root = nb_json_object(&json, "object");
 
-        if (json.r < 0 || !type)
-                return json.r;
-        if (!strcmp(type, "ERROR"))
+        if (type && strcmp(type, "ERROR") == 0)
                 return -ESTALE;
-        nb_json_copy(&object, "metadata.resourceVersion", version, sizeof(version));
-        if (object.r < 0)
-                return object.r;
-        memcpy(watch->version, version, sizeof(version));
-        watch->attempt = 0;
-        if (strcmp(type, "BOOKMARK") != 0)
-                watch->kind->on_object(watch->userdata, &object,
-                                       strcmp(type, "DELETED") == 0 ? NB_CHANGE_DELETED
-                                                                    : NB_CHANGE_WRITTEN);
-        return object.r;
+        if (type && json.r >= 0)
+                take_object(watch, root, type);
+        ignore_object(watch, &f);
+        return 0;
 }
 
 /* Handles all complete lines. An event that cannot be read is logged and passed over, so that one
  * object cannot stop the watch. -ESTALE: the watch has ended. */
 static int take_events(struct nb_watch *watch) {
-        struct nb_buffer *received;
-        char *newline, *line;
-        size_t consumed = 0;
         long status;
+        struct nb_buffer *received = nb_http_received(watch->transfer, &status);
+        char *line = received->data, *newline;
         int r = 0;
 
-        received = nb_http_received(watch->transfer, &status);
         if (status != 200 || received->len == 0)
                 return 0;
         watch->failure = (struct nb_failure){ 0 };
-        line = received->data;
-        while (r != -ESTALE && (newline = memchr(line, '\n', received->len - consumed))) {
-                struct nb_failure f = { 0 };
-
-                r = take_event(watch, line, (size_t)(newline - line), &f);
-                ignore_object(watch, &f);
-                consumed += (size_t)(newline - line) + 1;
+        while (r != -ESTALE &&
+               (newline = memchr(line, '\n', received->len - (size_t)(line - received->data)))) {
+                r = take_event(watch, line, (size_t)(newline - line));
                 line = newline + 1;
         }
         /* The lines of tokens hold secrets. */
-        explicit_bzero(received->data, consumed);
-        nb_buffer_consume(received, consumed);
+        explicit_bzero(received->data, (size_t)(line - received->data));
+        nb_buffer_consume(received, (size_t)(line - received->data));
         if (r != -ESTALE)
                 return 0;
         nb_watch_stop(watch);
@@ -229,13 +222,11 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
                 return 0;
         if (watch->wants_list)
                 r = list_objects(watch, admin, &f);
-        if (r == -EINPROGRESS && f.code == NB_NONE)
-                return 0;
         if (r >= 0)
                 r = connect_watch(watch, admin, &f);
         watch->started_ms = now_ms;
-        if (r == -ECANCELED && f.code == NB_NONE)
-                return r;
+        if (f.code == NB_NONE && (r == -EINPROGRESS || r == -ECANCELED))
+                return r == -EINPROGRESS ? 0 : r;
         if (r == -ESTALE)
                 expire_watch(watch);
         else if (r < 0)
@@ -258,12 +249,11 @@ int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms
 uint64_t nb_watch_due(const struct nb_watch *watch) {
         if (watch->transfer || nb_exchange_is_waiting(&watch->list))
                 return NB_TIME_INFINITE;
-        return watch->is_listing ? 0 : watch->due_ms;
+        return nb_exchange_has_calls(&watch->list) ? 0 : watch->due_ms;
 }
 
 void nb_watch_stop(struct nb_watch *watch) {
         nb_http_cancel(watch->transfer);
         watch->transfer = NULL;
         nb_exchange_done(&watch->list);
-        watch->is_listing = false;
 }

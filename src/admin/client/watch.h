@@ -25,6 +25,12 @@
 #define NB_WATCH_RETRY_CAP_MS 30000
 #define NB_WATCH_WARN_MS 3600000 /* between warnings about objects that cannot be read */
 
+/* A larger event costs a list of all objects, so the holder of a token, or a node, must not be able
+ * to cause one. etcd's limit for an object is 1.5 MiB (--max-request-bytes). As JSON this is at
+ * most 3.2 MiB: base64 makes a request a third larger, and each '<' of the annotations, of which
+ * there can be 256 KiB, becomes 6 bytes. */
+#define NB_WATCH_EVENT_MAX ((size_t)4 * 1024 * 1024)
+
 enum nb_change {
         NB_CHANGE_LISTED, /* the object is in a list of all objects */
         NB_CHANGE_WRITTEN,
@@ -33,12 +39,10 @@ enum nb_change {
 
 struct nb_watch_kind {
         const char *what;   /* for messages: "the tokens" */
-        const char *path;   /* "/api/v1/..." */
-        const char *query;  /* "fieldSelector=..."; NULL for none */
+        const char *path;   /* "/api/v1/...", with or without a query */
         const char *accept; /* of the watch; NULL for application/json */
         bool is_unlisted;   /* the objects are not listed: the watch begins with all of them, as if
                                they were written */
-        size_t line_max;    /* limit for one event in bytes */
         /* `object` is a view that is valid during the call. With a failure in object->r the object
          * is ignored, and the failure is logged, at most once in NB_WATCH_WARN_MS. */
         void (*on_object)(void *userdata, struct nb_json *object, enum nb_change change);
@@ -53,14 +57,14 @@ struct nb_watch {
         struct nb_http_transfer *transfer; /* NULL: not connected */
         struct nb_call call;               /* of that transfer */
         char what[128];
-        struct nb_exchange list; /* of the objects; used while is_listing */
+        struct nb_exchange list; /* of the objects; until they are listed */
         char version[NB_RESOURCE_VERSION_SIZE];
         uint64_t due_ms; /* of the next attempt */
         uint64_t started_ms;
         uint64_t warn_ms; /* no warning until then */
         unsigned attempt;
         bool is_listed; /* at least once */
-        bool wants_list, is_listing;
+        bool wants_list;
         uint64_t n_restarts;       /* failures so far */
         struct nb_failure failure; /* of the last attempt; NB_NONE if it succeeded */
 };

@@ -263,14 +263,14 @@ static int check_authentication(struct verification *verification, struct nb_fai
 static int check_group(struct verification *verification, const char *group, struct nb_failure *f) {
         const bool is_restricted = !strcmp(group, NB_TOKEN_GROUP_NODE) ||
                                    !strcmp(group, NB_TOKEN_GROUP_ENROLLED);
-        int r = nb_group_may_create(verification->admin, group, "", f);
+        int r = nb_groups_may_create(verification->admin, group, "", f);
 
         if (r == 0)
                 report(verification, LEVEL_PROBLEM,
                        PUBLISH " creates the bindings of kubeadm's and this program's groups",
                        "tokens of the group %s may not submit requests", group);
         if (r >= 0)
-                r = nb_group_may_create(verification->admin, group, "nodeclient", f);
+                r = nb_groups_may_create(verification->admin, group, "nodeclient", f);
         if (r > 0)
                 report(verification, is_restricted ? LEVEL_PROBLEM : LEVEL_WARNING,
                        is_restricted

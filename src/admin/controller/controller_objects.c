@@ -16,13 +16,7 @@
 
 #define PARTIAL_OBJECT "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-/* A larger event costs a list of all objects, so the holder of a token, or a node, must not be able
- * to cause one. etcd's limit for an object is 1.5 MiB (--max-request-bytes). As JSON this is at
- * most 3.2 MiB: base64 makes a request a third larger, and each '<' of the annotations, of which
- * there can be 256 KiB, becomes 6 bytes. */
-#define EVENT_LINE_MAX ((size_t)4 * 1024 * 1024)
-
-#define SIGNER_QUERY "fieldSelector=spec.signerName%3Dkubernetes.io%2F"
+#define SIGNER_QUERY "?fieldSelector=spec.signerName%3Dkubernetes.io%2F"
 
 /* A request may be approved before the watch of the tokens shows its token. Most requests without a
  * token are old, though. */
@@ -408,15 +402,12 @@ enum watched {
 
 static const struct nb_watch_kind kinds[_WATCHED_N] = {
         [WATCHED_TOKENS] = { .what = "tokens",
-                             .path = NB_SECRETS_PATH,
-                             .query = NB_SECRETS_OF_TOKENS_QUERY,
-                             .line_max = EVENT_LINE_MAX,
+                             .path = NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY,
                              .on_object = on_token,
                              .on_list = on_tokens_listed },
         [WATCHED_CLUSTER_INFO] = { .what = "cluster-info",
-                                   .path = "/api/v1/namespaces/kube-public/configmaps",
-                                   .query = "fieldSelector=metadata.name%3Dcluster-info",
-                                   .line_max = EVENT_LINE_MAX,
+                                   .path = "/api/v1/namespaces/kube-public/"
+                                           "configmaps?fieldSelector=metadata.name%3Dcluster-info",
                                    .on_object = on_cluster_info,
                                    .on_list = on_cluster_info_listed },
         /* Their number and size are large, and only their names are of interest. */
@@ -424,31 +415,24 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
                             .path = NB_NODES_PATH,
                             .accept = PARTIAL_OBJECT,
                             .is_unlisted = true,
-                            .line_max = EVENT_LINE_MAX,
                             .on_object = on_node,
                             .on_list = on_nodes_listed },
         [WATCHED_NODE_RECORDS] = { .what = "records of nodes",
-                                   .path = NB_SECRETS_PATH,
-                                   .query = NB_RECORDS_QUERY,
-                                   .line_max = EVENT_LINE_MAX,
+                                   .path = NB_RECORDS_PATH,
                                    .on_object = nb_enrolled_on_record,
                                    .on_list = nb_enrolled_on_list },
         [WATCHED_POLICY] = { .what = "the policy",
-                             .path = "/api/v1/namespaces/kube-system/configmaps",
-                             .query = "fieldSelector=metadata.name%3D" NB_POLICY_NAME,
-                             .line_max = EVENT_LINE_MAX,
+                             .path = "/api/v1/namespaces/kube-system/"
+                                     "configmaps?fieldSelector=metadata.name%3D" NB_POLICY_NAME,
                              .on_object = nb_enrolled_on_policy,
                              .on_list = nb_enrolled_on_policy_list },
         [WATCHED_CLIENT_REQUESTS] = { .what = "CSRs of clients",
-                                      .path = NB_CSRS_PATH,
-                                      .query = SIGNER_QUERY "kube-apiserver-client-kubelet",
-                                      .line_max = EVENT_LINE_MAX,
+                                      .path = NB_CSRS_PATH SIGNER_QUERY
+                                      "kube-apiserver-client-kubelet",
                                       .on_object = on_request,
                                       .on_list = on_client_requests_listed },
         [WATCHED_SERVING_REQUESTS] = { .what = "CSRs of servers",
-                                       .path = NB_CSRS_PATH,
-                                       .query = SIGNER_QUERY "kubelet-serving",
-                                       .line_max = EVENT_LINE_MAX,
+                                       .path = NB_CSRS_PATH SIGNER_QUERY "kubelet-serving",
                                        .on_object = on_request,
                                        .on_list = on_serving_requests_listed },
 };
