@@ -74,15 +74,15 @@ static bool is_of_a_node(const struct nb_node_request *request) {
 }
 
 static void judge_client(struct review *review) {
-        const struct nb_node_request *request = &review->request;
-        const struct nb_client_case *facts = &review->look.facts;
-        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
         static const char *const proofs[] = {
                 [NB_ATTESTATION_VALID] = "valid",
                 [NB_ATTESTATION_MISSING] = "missing",
                 [NB_ATTESTATION_INVALID] = "INVALID",
                 [NB_ATTESTATION_UNUSABLE] = "INVALID",
         };
+        const struct nb_node_request *request = &review->request;
+        const struct nb_client_case *facts = &review->look.facts;
+        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
         const char *prefix = "";
         char text[NB_REASON_TEXT_SIZE];
 
@@ -215,6 +215,7 @@ static int verify_unsuspicious(const struct approve *approve, const struct revie
 static int write_decision(struct approve *approve, const struct nb_node_request *request,
                           struct nb_failure *f) {
         const bool is_denying = approve->is_denying;
+        const char *done = is_denying ? "denied" : "approved";
         int r = nb_csr_decide(&approve->admin, request, is_denying ? "Denied" : "Approved",
                               is_denying ? "DeniedByAdministrator" : "ApprovedByAdministrator",
                               "Decided with node-bootstrap-admin approve", f);
@@ -225,9 +226,8 @@ static int write_decision(struct approve *approve, const struct nb_node_request 
                 return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
                                       "CSR %s changed or was deleted since it was read; it was not "
                                       "%s",
-                                      request->name, is_denying ? "denied" : "approved");
-        printf("%s %s, node %s\n", is_denying ? "denied" : "approved", request->name,
-               request->node[0] ? request->node : "?");
+                                      request->name, done);
+        printf("%s %s, node %s\n", done, request->name, request->node[0] ? request->node : "?");
         return 0;
 }
 
@@ -287,18 +287,6 @@ static int decide_request(struct approve *approve, const char *name, bool is_reh
         return r < 0 ? r : write_decision(approve, &review.request, f);
 }
 
-/* Reviews all requests before the first is approved, so that nothing is half done. */
-static int decide_requests(struct approve *approve, char *const *names, int n,
-                           struct nb_failure *f) {
-        for (int i = 0; i < 2 * n; i++) {
-                int r = decide_request(approve, names[i % n], i < n, f);
-
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
 /* --- Command line --- */
 
 static void approve_done(struct approve *approve) {
@@ -323,7 +311,10 @@ int nb_approve(struct nb_options *options, struct nb_failure *f) {
         if (n == 0 && (approve.is_forced || approve.is_denying))
                 return nb_failure_set(f, NB_USAGE, 0, "'--force' and '--deny' require names");
         r = nb_admin_connect(&approve.admin.place, &approve.admin, f);
-        if (r < 0)
-                return r;
-        return n > 0 ? decide_requests(&approve, options->argv, n, f) : show_requests(&approve, f);
+        if (r >= 0 && n == 0)
+                r = show_requests(&approve, f);
+        /* All are reviewed before the first is approved, so that nothing is half done. */
+        for (int i = 0; i < 2 * n && r >= 0; i++)
+                r = decide_request(&approve, options->argv[i % n], i < n, f);
+        return r;
 }

@@ -79,9 +79,9 @@ struct publication {
 /* One object: how it is, and the request that makes it as it should be. */
 struct plan {
         const struct row *row;
-        char title[128];       /* "Role kubeadm:bootstrap-signer-clusterinfo" */
-        struct nb_json found;  /* without a root if the object does not exist */
-        struct nb_buffer body; /* empty: nothing is to be changed */
+        char title[128];      /* "Role kubeadm:bootstrap-signer-clusterinfo" */
+        struct nb_json found; /* without a root if the object does not exist */
+        struct nb_buffer body;
 };
 
 static void plan_done(struct plan *plan) {
@@ -175,7 +175,7 @@ static int verify_list(struct plan *plan, struct nb_failure *f) {
 /* A new object, or a merge patch with the field that differs. A merge patch replaces a list, so the
  * subjects that exist are repeated; resourceVersion makes it fail with 409 if somebody has changed
  * them in the meantime. */
-static int format_body(struct plan *plan, const struct nb_cluster *cluster) {
+static void format_body(struct plan *plan, const struct nb_cluster *cluster) {
         _cleanup_(nb_buffer_done) struct nb_buffer kubeconfig = NB_BUFFER_INIT(OBJECT_MAX);
         const struct row *row = plan->row;
         const char *list = row->role ? list_of(plan) : "[]";
@@ -195,16 +195,15 @@ static int format_body(struct plan *plan, const struct nb_cluster *cluster) {
                                  list[1] != ']' ? "," : "", row->item);
         else {
                 format_kubeconfig(cluster, &kubeconfig);
+                if (kubeconfig.error < 0)
+                        body->error = kubeconfig.error;
                 nb_buffer_append_string(body, "\"data\":{\"kubeconfig\":");
                 nb_json_quote(kubeconfig.data, kubeconfig.len, body);
                 nb_buffer_append_string(body, "}}");
         }
-        return plan->found.r < 0      ? plan->found.r
-               : kubeconfig.error < 0 ? kubeconfig.error
-                                      : body->error;
 }
 
-/* `plan` has a row, and is zero otherwise. */
+/* `plan` has a row, and is zero otherwise. 1: nothing is to be changed; 0: plan->body is. */
 static int plan_object(const struct publication *publication, struct plan *plan,
                        struct nb_failure *f) {
         const struct row *row = plan->row;
@@ -217,11 +216,10 @@ static int plan_object(const struct publication *publication, struct plan *plan,
         r = nb_admin_get(publication->admin, plan->title, path, &plan->found, f);
         if (r > 0)
                 r = row->field ? verify_list(plan, f) : verify_cluster(plan, publication, f);
-        if (r == 0)
-                r = format_body(plan, &publication->cluster);
-        if (r < 0 && f->code == NB_NONE)
-                return nb_failure_set(f, NB_INTERNAL, r, "cannot format the %s: %m", plan->title);
-        return r;
+        if (r != 0)
+                return r;
+        format_body(plan, &publication->cluster);
+        return plan->found.r;
 }
 
 static void print_difference(struct plan *plan, const struct nb_cluster *cluster) {
@@ -244,10 +242,9 @@ static int apply_plan(struct nb_admin *admin, const struct plan *plan, struct nb
         char path[NB_ADMIN_PATH_MAX];
         struct nb_admin_call call = { .method = is_new ? "POST" : "PATCH",
                                       .what = plan->title,
-                                      .path = path };
+                                      .path = is_new ? plan->row->collection : path };
 
-        snprintf(path, sizeof(path), "%s%s%s", plan->row->collection, is_new ? "" : "/",
-                 is_new ? "" : plan->row->name);
+        snprintf(path, sizeof(path), "%s/%s", plan->row->collection, plan->row->name);
         return nb_admin_write(admin, &call, &plan->body, &answer, f);
 }
 
@@ -261,12 +258,11 @@ static int visit_objects(const struct publication *publication, bool is_applying
                 if (plan.row->is_auto_approval && !publication->is_auto_approved)
                         continue;
                 r = plan_object(publication, &plan, f);
-                if (r >= 0 && plan.body.len == 0) {
-                        if (!is_applying)
-                                printf("%s: unchanged\n", plan.title);
+                if (r > 0 && !is_applying)
+                        printf("%s: unchanged\n", plan.title);
+                if (r > 0)
                         continue;
-                }
-                if (r >= 0 && is_applying)
+                if (r == 0 && is_applying)
                         r = apply_plan(publication->admin, &plan, f);
                 if (r < 0)
                         return r;
@@ -309,7 +305,7 @@ int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         struct publication publication = { .admin = &admin };
         const char *server = NULL;
-        const struct nb_option options_rows[] = {
+        const struct nb_option option_rows[] = {
                 NB_ADMIN_PLACE_OPTIONS(admin.place),
                 { "server", "URL", "name this server in cluster-info instead of the kubeconfig's",
                   .ret_value = &server },
@@ -323,7 +319,7 @@ int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
                 { NULL },
         };
         struct nb_url url;
-        int r = nb_options_read(options, options_rows, f);
+        int r = nb_options_read(options, option_rows, f);
 
         if (r >= 0 && server && nb_url_parse(server, strlen(server), &url) < 0)
                 return nb_admin_refuse_word("'--server' to be https://HOST[:PORT]", server, f);
@@ -345,5 +341,5 @@ int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_fai
         while (!plan.row->group || strcmp(plan.row->group, group) != 0)
                 plan.row++;
         r = plan_object(&publication, &plan, f);
-        return r < 0 || plan.body.len == 0 ? r : apply_plan(admin, &plan, f);
+        return r == 0 ? apply_plan(admin, &plan, f) : r;
 }

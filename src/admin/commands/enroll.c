@@ -32,33 +32,25 @@ struct enroll {
 
 /* --- The key --- */
 
-static int read_text(struct enroll *enroll, struct nb_failure *f) {
-        int r;
-
-        if (strcmp(enroll->key_path, "-") == 0)
-                return nb_sources_read_stream(STDIN_FILENO, "standard input", KEY_MAX, &enroll->key,
-                                              f);
-        r = nb_path_read(-1, enroll->key_path, KEY_MAX, &enroll->key);
-        return r < 0 ? nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r, "cannot read '%s': %m",
-                                      enroll->key_path)
-                     : 0;
-}
-
 /* No message quotes the text. */
 static int read_key(struct enroll *enroll, struct nb_failure *f) {
-        const char *text, *flaw = "it is not one public key";
-        size_t len;
-        int r = read_text(enroll, f);
+        const char *path = enroll->key_path, *text, *flaw = "it is not one public key";
+        const bool is_stream = strcmp(path, "-") == 0;
+        struct nb_secret *key = &enroll->key;
+        int r = is_stream ? nb_sources_read_stream(STDIN_FILENO, "standard input", KEY_MAX, key, f)
+                          : nb_path_read(-1, path, KEY_MAX, key);
 
         if (r < 0)
-                return r;
-        text = enroll->key.data ? enroll->key.data : "";
-        len = enroll->key.len;
-        r = len > NB_NODE_RECORD_KEY_MAX ? -EINVAL
-                                         : nb_attestation_key_read(text, len, enroll->key_id);
+                return is_stream ? r
+                                 : nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r,
+                                                  "cannot read '%s': %m", path);
+        text = key->data ? key->data : "";
+        r = key->len > NB_NODE_RECORD_KEY_MAX
+                    ? -EINVAL
+                    : nb_attestation_key_read(text, key->len, enroll->key_id);
         if (r >= 0)
                 return 0;
-        if (memmem(text, len, "PRIVATE KEY-----", strlen("PRIVATE KEY-----")))
+        if (memmem(text, key->len, "PRIVATE KEY-----", strlen("PRIVATE KEY-----")))
                 flaw = "it is a private key, which must stay on its machine; `openssl pkey "
                        "-pubout` prints the public key";
         else if (r == -ENOTSUP)
@@ -66,7 +58,7 @@ static int read_key(struct enroll *enroll, struct nb_failure *f) {
         return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r == -ENOMEM ? r : 0,
                               "'%s': %s; expected a public key as PEM: ECDSA of at least P-256, "
                               "Ed25519, or RSA of at least 2048 bits",
-                              enroll->key_path, flaw);
+                              path, flaw);
 }
 
 /* --- Records --- */
@@ -136,14 +128,14 @@ static int write_record(struct enroll *enroll, time_t *ret_date, struct nb_failu
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX], what[320];
+        static const char what[] = "writing the record of the node";
+        char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX];
         struct nb_admin_call call = { .method = enroll->is_new ? "POST" : "PUT",
                                       .what = what,
                                       .path = enroll->is_new ? NB_SECRETS_PATH : path };
         int r;
 
         nb_node_record_name(enroll->node, name);
-        snprintf(what, sizeof(what), "writing the Secret %s", name);
         snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
         (void)nb_node_record_format(&enroll->record, &body);
         r = nb_admin_write(&enroll->admin, &call, &body, &answer, f);

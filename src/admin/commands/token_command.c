@@ -26,7 +26,8 @@ static const char *or_none(const char *text) {
 }
 
 /* A Secret that is not a token is reported and passed over, as by kubeadm. */
-static int list_secret(_unused_ void *userdata, struct nb_json *item) {
+static int list_secret(void *userdata, struct nb_json *item) {
+        bool *has_header = userdata;
         static const char *const usages[] = { "<none>", "signing", "authentication",
                                               "authentication,signing" };
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
@@ -45,16 +46,20 @@ static int list_secret(_unused_ void *userdata, struct nb_json *item) {
         else if (token.expires != 0)
                 nb_time_format(token.expires, expires);
         snprintf(masked, sizeof(masked), "%s.****************", token.id);
+        if (!*has_header)
+                printf(FORM, "TOKEN", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "NODE");
+        *has_header = true;
         printf(FORM, masked, expires, usages[token.may_sign + 2 * token.may_authenticate],
                or_none(token.description), or_none(token.groups), or_none(token.node));
         return 0;
 }
 
 int nb_token_list(struct nb_admin *admin, struct nb_failure *f) {
-        printf(FORM, "TOKEN", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "NODE");
+        bool has_header = false;
+
         return nb_admin_list(admin, "listing the tokens",
-                             NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret, NULL,
-                             NULL, f);
+                             NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret,
+                             &has_header, NULL, f);
 }
 
 /* --- Revoking --- */

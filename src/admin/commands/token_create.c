@@ -33,23 +33,6 @@ static void creation_done(struct creation *creation) {
 
 /* --- The command line --- */
 
-static int choose_form(struct creation *creation, struct nb_failure *f) {
-        const char *name = creation->print;
-
-        creation->is_restricted = creation->node || creation->is_enrolled;
-        if (!name)
-                name = creation->is_restricted ? "setup" : NB_HANDOUT_TOKEN;
-        creation->is_alone = !strcmp(name, NB_HANDOUT_TOKEN);
-        creation->form = nb_handout_find(name);
-        if (!creation->form)
-                return nb_admin_refuse_word("'--print' to be " NB_HANDOUT_NAMES, name, f);
-        if (creation->is_restricted && !strcmp(name, "kubeadm"))
-                nb_log(LOG_WARNING, NB_NONE,
-                       "`kubeadm join` also reads the Node and ConfigMaps of the cluster, which "
-                       "this token may not; `node-bootstrap setup` can join with it");
-        return 0;
-}
-
 /* A random token if `text` is NULL. */
 static int set_text(struct nb_bootstrap_token *token, const char *text, struct nb_failure *f) {
         const size_t len = text ? strlen(text) : 0;
@@ -73,6 +56,7 @@ static int set_text(struct nb_bootstrap_token *token, const char *text, struct n
 /* As with kubeadm; but the group decides who may approve, so a bound and an enrolled token have no
  * other one than theirs. */
 static int describe_token(struct creation *creation, struct nb_failure *f) {
+        const char *form = creation->print;
         struct nb_bootstrap_token *token = &creation->token;
         uint64_t ms = creation->node ? NB_TOKEN_TTL_NODE_SEC * 1000
                                      : NB_TOKEN_TTL_DEFAULT_SEC * 1000;
@@ -87,10 +71,21 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
                 return nb_admin_refuse_word("'--ttl' to be a duration such as 30m or 24h0m0s, at "
                                             "least 1s, or 0 for a token that never expires",
                                             creation->ttl, f);
+        creation->is_restricted = creation->node || creation->is_enrolled;
+        if (!form)
+                form = creation->is_restricted ? "setup" : NB_HANDOUT_TOKEN;
+        creation->is_alone = !strcmp(form, NB_HANDOUT_TOKEN);
+        creation->form = nb_handout_find(form);
+        if (!creation->form)
+                return nb_admin_refuse_word("'--print' to be " NB_HANDOUT_NAMES, form, f);
         if (creation->node)
                 r = nb_admin_verify_node(creation->node, f);
         if (r < 0)
                 return r;
+        if (creation->is_restricted && !strcmp(form, "kubeadm"))
+                nb_log(LOG_WARNING, NB_NONE,
+                       "`kubeadm join` also reads the Node and ConfigMaps of the cluster, which "
+                       "this token may not; `node-bootstrap setup` can join with it");
         if (creation->node)
                 strcpy(token->node, creation->node);
         token->may_sign = token->may_authenticate = true;
@@ -222,8 +217,6 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
 
         if (r > 0)
                 creation.text = options->argv[0];
-        if (r >= 0)
-                r = choose_form(&creation, f);
         if (r >= 0)
                 r = describe_token(&creation, f);
         return r < 0 ? r : create_token(&creation, f);
