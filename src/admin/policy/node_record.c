@@ -76,8 +76,10 @@ int nb_node_record_format(const struct nb_node_record *record, struct nb_buffer 
 
         nb_node_record_name(record->node, name);
         nb_object_begin(&writer, "v1", "Secret", name);
-        nb_json_put_string(&writer, "uid", record->uid);
-        nb_json_put_string(&writer, "resourceVersion", record->resource_version);
+        if (record->uid[0]) {
+                nb_json_put_string(&writer, "uid", record->uid);
+                nb_json_put_string(&writer, "resourceVersion", record->resource_version);
+        }
         nb_json_close(&writer);
         nb_json_put_string(&writer, "type", NB_NODE_RECORD_TYPE);
         nb_json_open(&writer, "data", '{');

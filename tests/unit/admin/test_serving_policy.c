@@ -4,7 +4,6 @@
 
 #include "admin/policy/serving_policy.h"
 
-#include "allocation.h"
 #include "case.h"
 #include "cluster_hosts.h"
 
@@ -556,32 +555,6 @@ static void limits_force(void **state _unused_) {
                 assert_non_null(nb_serving_verdict_name(verdict));
 }
 
-/* --- Without memory --- */
-
-static int add_one_record(const void *input) {
-        _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
-        struct nb_failure f = { 0 };
-        _cleanup_(nb_json_done) struct nb_json json = parse(input, &f);
-        int r = nb_hosts_add_record(&hosts, &json);
-
-        if (r >= 0 && hosts.error >= 0)
-                assert_int_equal(hosts.n, 3);
-        return r < 0 ? r : hosts.error;
-}
-
-/* Otherwise another node could get the names of this one. */
-static void misses_no_name_without_memory(void **state _unused_) {
-        struct nb_node_record record = { .node = "node3", .uid = "u", .resource_version = "1" };
-        struct nb_buffer text = NB_BUFFER_INIT(65536);
-
-        strcpy(record.public_key, KEY);
-        assert_true(nb_node_record_set_names(&record, "10.0.0.8", true));
-        assert_true(nb_node_record_set_names(&record, "c.example.org", false));
-        assert_int_equal(nb_node_record_format(&record, &text), 0);
-        allocation_try_all(add_one_record, text.data);
-        nb_buffer_done(&text);
-}
-
 /* --- Nodes --- */
 
 static void reads_node(void **state _unused_) {
@@ -603,7 +576,6 @@ static void reads_node(void **state _unused_) {
 int main(void) {
         CASES(rows, decides);
         CASE(limits_force);
-        CASE(misses_no_name_without_memory);
         CASE(reads_node);
         return case_run("serving_policy");
 }
