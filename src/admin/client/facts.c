@@ -10,7 +10,7 @@
 #include "system/clock.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
-#define WHAT_SIZE (NB_NODE_NAME_MAX + 32)
+#define WHAT_SIZE (NB_NODE_RECORD_NAME_SIZE + 32)
 #define SERVICES_PATH "/api/v1/services"
 #define SERVICE_CIDRS_PATH "/apis/networking.k8s.io/v1/servicecidrs"
 #define ENDPOINTS_PATH "/api/v1/namespaces/default/endpoints/kubernetes"

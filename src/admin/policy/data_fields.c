@@ -43,7 +43,7 @@ bool nb_data_set(const struct nb_data_field *field, const char *text, void *ret)
 
 static void read_field(struct nb_json *json, const struct nb_data_field *field, bool is_secret,
                        void *ret) {
-        _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(field->size);
+        _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(field->size - 1);
         const char *text;
         char path[64];
 

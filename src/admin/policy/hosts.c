@@ -89,17 +89,12 @@ int nb_hosts_add_node(void *userdata, struct nb_json *json) {
 /* A Service is also found by NAME and NAME.NAMESPACE in the search list of a pod. The API server
  * assigns only its cluster addresses; whoever may create a Service chooses the others. */
 int nb_hosts_add_service(void *userdata, struct nb_json *json) {
-        static const struct {
-                enum nb_owner_kind kind;
-                const char *path;
-        } sources[] = {
-                { NB_OWNER_SERVICE, "spec.clusterIP" },
-                { NB_OWNER_SERVICE, "spec.clusterIPs[*]" },
-                { NB_OWNER_CLAIMING_SERVICE, "metadata.name" },
-                { NB_OWNER_CLAIMING_SERVICE, "spec.loadBalancerIP" },
-                { NB_OWNER_CLAIMING_SERVICE, "spec.externalIPs[*]" },
-                { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].ip" },
-                { NB_OWNER_CLAIMING_SERVICE, "status.loadBalancer.ingress[*].hostname" },
+        static const char *const claims[] = {
+                "metadata.name",
+                "spec.loadBalancerIP",
+                "spec.externalIPs[*]",
+                "status.loadBalancer.ingress[*].ip",
+                "status.loadBalancer.ingress[*].hostname",
         };
         const char *name = nb_json_string(json, "metadata.name");
         const char *namespace = nb_json_string(json, "metadata.namespace");
@@ -110,9 +105,10 @@ int nb_hosts_add_service(void *userdata, struct nb_json *json) {
         snprintf(owner, sizeof(owner), "%s/%s", namespace, name);
         snprintf(host, sizeof(host), "%s.%s", name, namespace);
         nb_hosts_add(userdata, NB_OWNER_CLAIMING_SERVICE, host, owner);
-        for (size_t i = 0; i < N_ELEMENTS(sources); i++)
-                add_texts(userdata, json, sources[i].kind, sources[i].path, owner);
-        return json->r;
+        for (size_t i = 0; i < N_ELEMENTS(claims); i++)
+                add_texts(userdata, json, NB_OWNER_CLAIMING_SERVICE, claims[i], owner);
+        add_texts(userdata, json, NB_OWNER_SERVICE, "spec.clusterIP", owner);
+        return add_texts(userdata, json, NB_OWNER_SERVICE, "spec.clusterIPs[*]", owner);
 }
 
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json) {
@@ -133,15 +129,14 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
         struct nb_failure ignored = { 0 };
         struct nb_json view = { json->root, json->what, json->code, &ignored, 0 };
         struct nb_node_record record = { 0 };
+        const char *owner = record.node;
 
         nb_node_record_read(&view, &record);
-        if (record.removed != 0)
-                return 0;
-        if (view.r >= 0)
-                nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, record.node);
-        view.r = 0;
-        if (!record.node[0])
-                nb_json_line(&view, "metadata.name", record.node, sizeof(record.node));
+        if (view.r == -ENOMEM || record.removed != 0)
+                return view.r == -ENOMEM ? nb_failure_set_memory(json->f) : 0;
+        if (view.r < 0)
+                owner = "(unusable record)"; /* not the name of any node */
+        nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, owner);
         for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
                 _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_LIST_SIZE);
                 const char *list;
@@ -149,9 +144,11 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
 
                 view.r = 0;
                 nb_secret_data_read(&view, lists[i], "", &value);
+                if (view.r == -ENOMEM)
+                        return nb_failure_set_memory(json->f);
                 list = value.data;
                 while (nb_list_next(&list, item))
-                        nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, record.node);
+                        nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, owner);
         }
         return 0;
 }
@@ -164,10 +161,9 @@ const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *h
         const bool is_address = nb_prefix_parse(host, &address) >= 0;
 
         for (const struct nb_owned *item = hosts->first; item; item = item->next) {
-                if (is_enrolled && item->kind > NB_OWNER_ENROLLED)
-                        continue;
                 /* A node may not have an address of its own pods, either. */
-                if (item->kind != NB_OWNER_POD_NETWORK && !strcmp(item->owner, node))
+                if ((is_enrolled && item->kind > NB_OWNER_ENROLLED) ||
+                    (item->kind != NB_OWNER_POD_NETWORK && !strcmp(item->owner, node)))
                         continue;
                 if (is_address ? !item->name[0] && nb_prefix_contains(&item->prefix, &address)
                                : !strcmp(item->name, host))

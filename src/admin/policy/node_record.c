@@ -12,7 +12,7 @@
 
 #define NAME_PREFIX "node-bootstrap-node-"
 
-static bool is_address(const char *text) {
+static bool is_valid_address(const char *text) {
         struct nb_prefix address;
 
         return nb_address_parse(text, &address) >= 0;
@@ -31,7 +31,7 @@ static const struct nb_data_field fields[] = {
         { "removed", "a time", NULL, false, NB_DATA_FIELD(struct nb_node_record, removed_text) },
         { "publicKey", "a public key as PEM", NULL, false,
           NB_DATA_FIELD(struct nb_node_record, public_key) },
-        { "addresses", "a list of addresses", is_address, true,
+        { "addresses", "a list of addresses", is_valid_address, true,
           NB_DATA_FIELD(struct nb_node_record, addresses) },
         { "dnsNames", "a list of DNS names", nb_host_is_name, true,
           NB_DATA_FIELD(struct nb_node_record, dns_names) },
@@ -70,17 +70,23 @@ void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record
         nb_data_read(json, fields, N_ELEMENTS(fields), true, &record);
         nb_node_record_name(record.node, name);
         nb_json_expect(json, "metadata.name", name);
-        if (!record.removed_text[0]) {
-                /* The message does not quote the key, which may be a private one by mistake. */
-                if (nb_attestation_key_read(record.public_key, strlen(record.public_key),
-                                            record.key_id) < 0)
-                        nb_json_refuse(json, "data.publicKey", "a public key as PEM",
-                                       "(not shown)");
-        } else if (nb_rfc3339_parse(record.removed_text, &record.removed) < 0 ||
-                   record.removed <= 0)
-                nb_json_refuse(json, "data.removed", "a time", record.removed_text);
-        else
+        if (json->r < 0)
+                return;
+        if (record.removed_text[0]) {
+                if (nb_rfc3339_parse(record.removed_text, &record.removed) < 0 ||
+                    record.removed <= 0)
+                        nb_json_refuse(json, "data.removed", "a time", record.removed_text);
                 record.public_key[0] = record.addresses[0] = record.dns_names[0] = '\0';
+        } else {
+                int r = nb_attestation_key_read(record.public_key, strlen(record.public_key),
+                                                record.key_id);
+
+                /* The message does not quote the key, which may be a private one by mistake. */
+                if (r < 0)
+                        json->r = nb_failure_set(json->f, json->code, r,
+                                                 "%s: data.publicKey: expected a public key as PEM",
+                                                 json->what);
+        }
         if (json->r >= 0)
                 *ret_record = record;
 }

@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <time.h>
 
-#include "base/failure.h"
 #include "codec/json.h"
 #include "crypto/pkcs10_facts.h"
 #include "kube/csr.h"

@@ -30,7 +30,9 @@
 struct nb_node_facts {
         bool is_ready, is_being_deleted;
         time_t created;
-        char addresses[NB_LIST_SIZE]; /* separated by commas, of all types */
+        /* Of all types, each followed by a comma. An address with a comma counts as two, which the
+         * node might also have set. */
+        char addresses[NB_LIST_SIZE];
 };
 
 /* Reads a Node. Addresses that do not fit are left out, so that no name matches them. */

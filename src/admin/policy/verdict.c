@@ -14,7 +14,6 @@ enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reaso
         const bool is_enrolled = request->is_in_enrolled_group ||
                                  nb_list_has(token->groups, NB_TOKEN_GROUP_ENROLLED);
         const bool has_key = facts->record && facts->record->public_key[0];
-        const time_t removed = facts->record ? facts->record->removed : 0;
         const bool applies[_NB_REASON_N] = {
                 [NB_REASON_NOT_A_TOKEN] = !request->token_id[0],
                 [NB_REASON_NOT_OURS] = !facts->is_asked && !is_bound && !is_enrolled,
@@ -35,7 +34,8 @@ enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reaso
                 [NB_REASON_POLICY_UNUSABLE] = facts->policy_flaw,
                 [NB_REASON_RECORD_UNUSABLE] = facts->record_flaw,
                 /* When it was made, the request needed a proof. */
-                [NB_REASON_NODE_REMOVED] = removed != 0 && removed >= request->created,
+                [NB_REASON_NODE_REMOVED] = facts->record && facts->record->removed != 0 &&
+                                           facts->record->removed >= request->created,
                 [NB_REASON_NOT_ENROLLED] = (is_enrolled || facts->is_proof_required) && !has_key,
                 /* An enrolled key is always required: a thief could omit the proof. */
                 [NB_REASON_PROOF_MISSING] = has_key && facts->proof == NB_ATTESTATION_MISSING,

@@ -17,6 +17,11 @@
         "NFDQhwMiI6s+3mUdq72hbo4DIIubTbTET7FE\n" \
         "-----END PUBLIC KEY-----\n"
 
+/* One character more than a key may have. */
+#define SIXTEEN(text) \
+        text text text text text text text text text text text text text text text text
+#define KEY_TOO_LONG SIXTEEN(SIXTEEN("-S3cret-of-16---")) "x"
+
 /* What differs from a correct record of the node "a". */
 static struct row {
         const char *name;
@@ -41,6 +46,8 @@ static struct row {
         { "two keys", "publicKey: expected", .key = KEY KEY },
         { "a private key", "publicKey: expected",
           .key = "-----BEGIN PRIVATE KEY-----\nS3cret\n-----END PRIVATE KEY-----\n" },
+        { "a text that is too long for a key", "data.publicKey: expected base64",
+          .key = KEY_TOO_LONG },
         { "an address that is not one",
           "addresses: expected a list of addresses, found '10.0.0.5/24'",
           .addresses = "10.0.0.5/24" },
