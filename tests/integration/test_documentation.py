@@ -92,11 +92,12 @@ def test_every_document_is_linked_from_the_readme():
 
 
 def words_without_code(path):
-    return len(re.sub(r"^ *```.*?^ *```$|^    .*$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S).split())
+    prose = re.sub(r"^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return len(re.sub(r"^    .*$", "", prose, flags=re.M).split())
 
 
 def test_readme_and_security_are_short():
-    assert words_without_code(documentation.README) <= 900 and words_without_code(SOURCE / "SECURITY.md") <= 1200
+    assert 500 < words_without_code(documentation.README) <= 900 and 500 < words_without_code(SOURCE / "SECURITY.md") <= 1200
 
 
 def test_every_guarantee_has_its_test():
