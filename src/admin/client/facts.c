@@ -310,11 +310,9 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
         facts->policy = limits->has_policy ? &limits->policy : NULL;
         facts->policy_flaw = flaw_of(&limits->policy_flaw);
         facts->record = limits->has_record && limits->record.removed == 0 ? &limits->record : NULL;
-        /* When it was made, the node was limited to what was enrolled. */
-        facts->record_flaw = limits->record.removed != 0 &&
-                                             limits->record.removed >= request->created
-                                     ? "the request was made before the enrolled node was removed"
-                                     : flaw_of(&limits->record_flaw);
+        facts->record_flaw = flaw_of(&limits->record_flaw);
+        facts->is_removed = limits->record.removed != 0 &&
+                            limits->record.removed >= request->created;
         verdict = nb_serving_decide(facts, ret_reason);
         if (verdict != NB_SERVING_NO_NODE)
                 return (int)verdict;

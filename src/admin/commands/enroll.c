@@ -232,7 +232,8 @@ static int print_record(void *userdata, struct nb_json *item) {
                 return 0;
         }
         nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
-        printf("%-30s sha256:%s %s %s\n%s", record.node, digits, record.addresses, record.dns_names,
+        printf("%-30s sha256:%s%s%s%s%s\n%s", record.node, digits, record.addresses[0] ? " " : "",
+               record.addresses, record.dns_names[0] ? " " : "", record.dns_names,
                enroll->is_showing ? record.public_key : "");
         return 0;
 }

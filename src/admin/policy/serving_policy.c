@@ -152,6 +152,7 @@ static const struct check {
         [NB_SERVING_NETWORKS_UNKNOWN] = { "ServiceNetworksUnknown" },
         [NB_SERVING_NO_POLICY] = { "ServingWithoutPolicy" },
         [NB_SERVING_RECORD_UNUSABLE] = { "RecordUnusable" },
+        [NB_SERVING_NODE_REMOVED] = { "NodeRemoved" },
         [NB_SERVING_NOT_ALLOWED] = { "ServingNotAllowed", find_limit },
         [NB_SERVING_NO_NODE] = { "ServingWithoutNode" },
         [NB_SERVING_NOT_IN_STATUS] = { "ServingNotInNodeStatus", find_missing_address },
@@ -183,6 +184,10 @@ enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                                               "in the policy",
                 [NB_SERVING_NO_POLICY] = no_policy,
                 [NB_SERVING_RECORD_UNUSABLE] = c->record_flaw,
+                /* When it was made, the node was limited to what was enrolled. */
+                [NB_SERVING_NODE_REMOVED] = c->is_removed ? "the request was made before the "
+                                                            "enrolled node was removed"
+                                                          : NULL,
                 [NB_SERVING_NO_NODE] = c->node && !c->node->is_being_deleted
                                                ? NULL
                                                : "there is no Node of this name",

@@ -45,6 +45,7 @@ struct nb_serving_case {
         const char *policy_flaw;             /* why the policy cannot be used; NULL if it can */
         const struct nb_node_record *record; /* NULL: the node is not enrolled */
         const char *record_flaw;             /* the same for the record */
+        bool is_removed;                     /* the enrolled node, since the request was made */
         const struct nb_node_facts *node;    /* NULL: there is no such Node */
 };
 
@@ -56,6 +57,7 @@ enum nb_serving_verdict {
         NB_SERVING_NETWORKS_UNKNOWN, /* the networks of Services */
         NB_SERVING_NO_POLICY,        /* no policy, or one that cannot be used */
         NB_SERVING_RECORD_UNUSABLE,
+        NB_SERVING_NODE_REMOVED, /* since the request was made */
         NB_SERVING_NOT_ALLOWED,
         NB_SERVING_NO_NODE,
         NB_SERVING_NOT_IN_STATUS,
