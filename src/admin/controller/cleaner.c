@@ -109,10 +109,9 @@ static int clean(void *userdata, struct nb_work *work, struct nb_failure *f) {
         return 0;
 }
 
-static int begin_cleaner(struct nb_controller *controller, struct nb_failure *f _unused_) {
+static void begin_cleaner(struct nb_controller *controller) {
         controller->cleaner.work = (struct nb_work){ .run = clean, .userdata = controller };
         nb_controller_queue(controller, &controller->cleaner.work, nb_now_ms());
-        return 0;
 }
 
 const struct nb_part nb_part_cleaner = {

@@ -86,16 +86,12 @@ struct nb_part {
         const char *name;               /* for --parts */
         bool is_default;                /* runs without --parts */
         enum nb_node_request_kind kind; /* of the requests that it decides; OTHER for none */
-        /* After the options are read. Negative with a failure: the controller ends. */
-        int (*begin)(struct nb_controller *controller, struct nb_failure *f);
+        void (*begin)(struct nb_controller *controller); /* after the options are read */
         /* Whether there is something to do for this request of its kind. */
         bool (*is_wanted)(const struct nb_controller *controller,
                           const struct nb_node_request *request);
         /* Work of a request. May drop the record, if the result is 0. */
         int (*run_request)(struct nb_request_record *record, struct nb_failure *f);
-        /* This controller has become the leader, and all lists are complete. */
-        int (*on_lead)(struct nb_controller *controller, struct nb_failure *f);
-        void (*end)(struct nb_controller *controller);
 };
 
 /* What the command line says. Texts are borrowed from argv; NULL: not set. */

@@ -71,8 +71,7 @@ static void set_leading(struct nb_controller *controller, bool is_leading) {
                controller->identity);
         if (nb_controller_has_part(controller, &nb_part_approve_client))
                 nb_controller_queue(controller, &controller->claims_work, nb_now_ms());
-        if (nb_controller_has_part(controller, &nb_part_signer))
-                (void)nb_part_signer.on_lead(controller, NULL);
+        nb_signer_wake(controller);
 }
 
 /* A failure is logged if it differs from the last one. */
@@ -226,7 +225,6 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
         const char *list = controller->settings.parts;
         char quoted[NB_WORD_QUOTED_SIZE];
         size_t n_named = 1;
-        int r;
 
         for (const char *at = list; at && *at; at++)
                 n_named += *at == ',';
@@ -242,11 +240,9 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
                                       "--parts: unknown part in %s; the parts are approve-client, "
                                       "approve-serving, signer and cleaner",
                                       nb_word_quote(list, quoted));
-        for (size_t i = 0; i < controller->n_parts; i++) {
-                r = controller->parts[i]->begin ? controller->parts[i]->begin(controller, f) : 0;
-                if (r < 0)
-                        return r;
-        }
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->begin)
+                        controller->parts[i]->begin(controller);
         return 0;
 }
 
@@ -264,9 +260,6 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
 }
 
 static void end_controller(struct nb_controller *controller) {
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->end)
-                        controller->parts[i]->end(controller);
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_watch_stop(&controller->watches[i]);
         nb_controller_drop_work(controller, &controller->claims_work);

@@ -230,11 +230,10 @@ static int sign(void *userdata, struct nb_work *work _unused_, struct nb_failure
 
 /* --- The part --- */
 
-static int begin_signer(struct nb_controller *controller, struct nb_failure *f _unused_) {
+static void begin_signer(struct nb_controller *controller) {
         controller->signer.work = (struct nb_work){ .run = sign,
                                                     .on_change = sign_again,
                                                     .userdata = controller };
-        return 0;
 }
 
 const struct nb_part nb_part_signer = {
