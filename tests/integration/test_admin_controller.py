@@ -166,6 +166,17 @@ def test_a_pending_request_that_is_deleted_does_not_use_up_its_token(api, cluste
     assert cluster.holder("aaaaaa") == holder_of(csr)
 
 
+def test_a_token_that_is_being_deleted_admits_nobody(api, cluster, start):
+    """A finalizer keeps its Secret. The request was made before."""
+    secret = cluster.token("aaaaaa", "n1", created=-60)
+    cluster.request("one", "n1", created=-30)
+    api.objects.put(f"{SECRETS}/bootstrap-token-aaaaaa", secret, metadata={"deletionTimestamp": timestamp()})
+    start()
+    cluster.await_event("one", "TokenMissing")
+    cluster.settle()
+    assert cluster.conditions("one") == []
+
+
 def test_a_token_that_is_bound_later_is_noticed(cluster, start):
     start().wait_line("is the leader")
     cluster.request("one", "n1", "cccccc")
