@@ -446,8 +446,8 @@ def test_a_controller_that_dies_between_claim_and_approval_is_continued(api, clu
     api.on(APPROVAL, die, times=1)
     cluster.token("aaaaaa", "n1")
     csr = cluster.request("one", "n1")
-    cluster.request("two", "n1")
     cluster.api.objects.wait(lambda: cluster.holder("aaaaaa"))
+    cluster.request("two", "n1")
     first.process.wait(10)
     api.objects.remove(f"{LEASES}/node-bootstrap-controller")   # instead of waiting until it expires
     start()

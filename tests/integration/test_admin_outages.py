@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import socket
 
 import pytest
@@ -302,6 +303,11 @@ def test_a_standby_names_the_leader(api, start):
 def test_wrong_options_are_refused(api, options, message):
     done = api.run("controller", *options)
     assert done.returncode == 64 and message in done.stderr
+
+
+def test_the_example_of_a_duration_is_accepted(api):
+    example = re.search(r"a duration such as (\w+)", api.run("controller", "--grace=soon").stderr)[1]
+    assert "unknown part" in api.run("controller", f"--grace={example}", "--parts=fly").stderr
 
 
 def test_no_secret_of_a_token_is_logged(api, cluster, start):

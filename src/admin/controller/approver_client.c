@@ -312,7 +312,6 @@ int nb_claims_adopt(void *userdata, struct nb_work *work _unused_, struct nb_fai
 const struct nb_part nb_part_approve_client = {
         .name = "approve-client",
         .is_default = true,
-        .kind = NB_NODE_REQUEST_CLIENT,
         .is_wanted = is_wanted,
         .run_request = run_request,
 };

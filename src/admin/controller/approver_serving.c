@@ -99,7 +99,6 @@ static bool is_wanted(const struct nb_controller *controller _unused_,
 
 const struct nb_part nb_part_approve_serving = {
         .name = "approve-serving",
-        .kind = NB_NODE_REQUEST_SERVING,
         .is_wanted = is_wanted,
         .run_request = run_request,
 };

@@ -83,11 +83,10 @@ struct nb_token_record {
 
 /* Callbacks may be NULL. They must not send requests: they queue work that does. */
 struct nb_part {
-        const char *name;               /* for --parts */
-        bool is_default;                /* runs without --parts */
-        enum nb_node_request_kind kind; /* of the requests that it decides; OTHER for none */
+        const char *name;                                /* for --parts */
+        bool is_default;                                 /* runs without --parts */
         void (*begin)(struct nb_controller *controller); /* after the options are read */
-        /* Whether there is something to do for this request of its kind. */
+        /* Of a part that decides on requests: whether there is something to do for one. */
         bool (*is_wanted)(const struct nb_controller *controller,
                           const struct nb_node_request *request);
         /* Work of a request. May drop the record, if the result is 0. */
@@ -110,7 +109,7 @@ struct nb_lease {
         uint64_t renewed_ms, due_ms;
         uint64_t observed_ms; /* when the Lease of another holder last changed */
         char version[64];     /* resourceVersion that was read or written last; "": not known */
-        char leader[256];     /* another controller, as it was logged; "" for none */
+        bool is_standby;      /* this was logged */
 };
 
 /* For signer.c. Zero: this part does not run. */

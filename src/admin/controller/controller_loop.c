@@ -47,17 +47,19 @@ int nb_controller_renew_credential(struct nb_controller *controller,
 
 /* --- Leadership --- */
 
-/* Objects that decide on a request, or on its turn, are listed before the requests. */
-static size_t count_listed(const struct nb_controller *controller) {
-        size_t n = 0;
+static bool is_listed(const struct nb_controller *controller) {
+        const size_t n = controller->n_watches;
 
-        while (n < controller->n_watches && controller->watches[n].is_listed)
-                n++;
-        return n;
+        return n == 0 || controller->watches[n - 1].is_listed;
 }
 
-static bool is_listed(const struct nb_controller *controller) {
-        return count_listed(controller) == controller->n_watches;
+/* Objects that decide on a request, or on its turn, are listed before the requests. */
+static size_t count_begun(const struct nb_controller *controller) {
+        size_t n = 0;
+
+        while (n < controller->n_watches && controller->watches[n++].is_listed)
+                ;
+        return n;
 }
 
 static void set_leading(struct nb_controller *controller, bool is_leading) {
@@ -97,8 +99,7 @@ static int run_lease(struct nb_controller *controller) {
 static int run_watches(struct nb_controller *controller) {
         int r = 0;
 
-        for (size_t i = 0; i < controller->n_watches && i <= count_listed(controller) && r >= 0;
-             i++) {
+        for (size_t i = 0; i < count_begun(controller) && r >= 0; i++) {
                 r = nb_watch_run(&controller->watches[i], &controller->admin, nb_now_ms());
                 if (r >= 0)
                         r = nb_controller_renew_credential(controller,
@@ -117,19 +118,22 @@ static void end_transfer(struct nb_controller *controller, const struct nb_http_
 }
 
 static uint64_t find_next_time(const struct nb_controller *controller) {
-        const size_t n = count_listed(controller);
-        uint64_t renewal = controller->admin.expires_ms, next = controller->report_ms;
-        uint64_t times[3 + NB_CONTROLLER_WATCHES_MAX] = {
+        const struct nb_admin *admin = &controller->admin;
+        const uint64_t times[] = {
+                controller->report_ms,
                 nb_lease_due(controller),
                 nb_controller_work_due(controller),
-                renewal < controller->admin.renew_ms ? controller->admin.renew_ms : renewal,
+                admin->expires_ms < admin->renew_ms ? admin->renew_ms : admin->expires_ms,
         };
-        size_t n_times = 3;
+        uint64_t next = NB_TIME_INFINITE;
 
-        for (size_t i = 0; i < controller->n_watches && i <= n; i++)
-                times[n_times++] = nb_watch_due(&controller->watches[i]);
-        for (size_t i = 0; i < n_times; i++)
+        for (size_t i = 0; i < N_ELEMENTS(times); i++)
                 next = times[i] < next ? times[i] : next;
+        for (size_t i = 0; i < count_begun(controller); i++) {
+                uint64_t due_ms = nb_watch_due(&controller->watches[i]);
+
+                next = due_ms < next ? due_ms : next;
+        }
         return next;
 }
 

@@ -255,27 +255,21 @@ static void on_serving_requests_listed(void *userdata, bool is_complete) {
 
 /* --- What a request waits for --- */
 
-/* Judges the waiting requests of a token or a node again; NULL: of any. Also judges requests whose
- * work runs, since it may have read the object before the change. */
-static void wake_kind(struct nb_controller *controller, const struct nb_records *requests,
-                      const char *token_id, const char *node) {
-        for (size_t i = 0; i < requests->n; i++) {
-                struct nb_request_record *record = (struct nb_request_record *)requests->records[i];
-
-                if ((!record->is_waiting && !record->work.slot) ||
-                    (token_id && strcmp(record->token_id, token_id) != 0) ||
-                    (node && strcmp(record->node, node) != 0))
-                        continue;
-                record->work.attempt = record->n_waits = 0;
-                record->work.is_last = false;
-                nb_controller_queue(controller, &record->work, nb_now_ms());
-        }
-}
-
+/* Also judges requests whose work runs, since it may have read the object before the change. */
 void nb_controller_wake_requests(struct nb_controller *controller, const char *token_id,
                                  const char *node) {
-        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++)
-                wake_kind(controller, &controller->requests[i], token_id, node);
+        for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N; kind++)
+                for (size_t i = 0; i < controller->requests[kind].n; i++) {
+                        struct nb_request_record *record =
+                                (struct nb_request_record *)controller->requests[kind].records[i];
+
+                        if ((!record->is_waiting && !record->work.slot) ||
+                            (token_id && strcmp(record->token_id, token_id) != 0) ||
+                            (node && strcmp(record->node, node) != 0))
+                                continue;
+                        record->work.is_last = false;
+                        queue_request(record, 0);
+                }
 }
 
 /* --- Tokens and cluster-info --- */
@@ -463,20 +457,23 @@ void nb_controller_add_watches(struct nb_controller *controller) {
                                 NB_WATCH_INIT(&kinds[i], controller);
 }
 
-void nb_controller_drop_records(struct nb_controller *controller) {
-        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++) {
-                struct nb_records *requests = &controller->requests[i];
+static void drop_all(struct nb_records *records,
+                     void (*drop)(void *userdata, struct nb_record *record), void *userdata) {
+        while (records->n > 0)
+                drop(userdata, records->records[records->n - 1]);
+        nb_records_done(records);
+}
 
-                while (requests->n > 0)
-                        nb_controller_drop_request(
-                                (struct nb_request_record *)requests->records[requests->n - 1]);
-                nb_records_done(requests);
-        }
-        nb_records_begin(&controller->tokens);
-        nb_records_sweep(&controller->tokens, drop_token, controller);
+static void drop_request(void *userdata _unused_, struct nb_record *record) {
+        nb_controller_drop_request((struct nb_request_record *)record);
+}
+
+void nb_controller_drop_records(struct nb_controller *controller) {
+        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++)
+                drop_all(&controller->requests[i], drop_request, NULL);
+        drop_all(&controller->tokens, drop_token, controller);
+        drop_all(&controller->enrolled, nb_enrolled_drop, controller);
         nb_controller_drop_work(controller, &controller->cleaner.work);
         nb_controller_drop_work(controller, &controller->signer.work);
         free(controller->signer.content);
-        nb_enrolled_done(controller);
-        nb_records_done(&controller->tokens);
 }

@@ -112,25 +112,16 @@ int nb_decision_tell(struct nb_request_record *record, unsigned reason, enum nb_
 
 /* --- Decisions --- */
 
-static int tell_dry_run(struct nb_request_record *record, unsigned reason, const char *text) {
+int nb_decision_make(struct nb_request_record *record, const struct nb_node_request *request,
+                     unsigned reason, const char *text, struct nb_failure *f) {
         char message[EVENT_TEXT_MAX];
         int r;
 
-        snprintf(message, sizeof(message), "Dry run: the request would be %s. %s",
-                 reason == 0 ? "approved" : "denied", text);
-        r = nb_decision_tell(record, reason, NB_ADMIN_LEFT_PENDING, message);
-        if (r < 0)
-                return r;
-        nb_metrics_decide(record, reason);
-        return nb_decision_wait(record, NB_EVENTS_REPEAT_MS);
-}
-
-int nb_decision_make(struct nb_request_record *record, const struct nb_node_request *request,
-                     unsigned reason, const char *text, struct nb_failure *f) {
-        int r;
-
-        if (record->controller->settings.is_dry_run)
-                return tell_dry_run(record, reason, text);
+        if (record->controller->settings.is_dry_run) {
+                snprintf(message, sizeof(message), "Dry run: the request would be %s. %s",
+                         reason == 0 ? "approved" : "denied", text);
+                return nb_decision_leave(record, reason, NB_PAUSE_LONG, message);
+        }
         r = nb_csr_decide(&record->controller->admin, request, reason == 0 ? "Approved" : "Denied",
                           nb_controller_reason(record->kind, reason), text, f);
         record->is_approving = reason == 0 && r == -EINPROGRESS && f->code == NB_NONE;

@@ -18,7 +18,7 @@ struct enrolled_node {
         char node[];
 };
 
-static void drop_enrolled(void *userdata, struct nb_record *record) {
+void nb_enrolled_drop(void *userdata, struct nb_record *record) {
         struct nb_controller *controller = userdata;
 
         nb_records_remove(&controller->enrolled, record);
@@ -31,7 +31,7 @@ static void keep_enrolled(struct nb_controller *controller, const struct nb_node
         struct enrolled_node *enrolled;
 
         if (old)
-                drop_enrolled(controller, old);
+                nb_enrolled_drop(controller, old);
         enrolled = calloc(1, sizeof(*enrolled) + size + key_size);
         if (!enrolled)
                 return;
@@ -57,7 +57,7 @@ void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_chang
         if (change != NB_CHANGE_DELETED && node.removed == 0)
                 keep_enrolled(controller, &node);
         else if (record)
-                drop_enrolled(controller, record);
+                nb_enrolled_drop(controller, record);
         nb_controller_wake_requests(controller, NULL, node.node);
 }
 
@@ -65,7 +65,7 @@ void nb_enrolled_on_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
         if (is_complete) {
-                nb_records_sweep(&controller->enrolled, drop_enrolled, controller);
+                nb_records_sweep(&controller->enrolled, nb_enrolled_drop, controller);
                 nb_controller_wake_requests(controller, NULL, NULL);
         } else
                 nb_records_begin(&controller->enrolled);
@@ -98,10 +98,4 @@ bool nb_enrolled_lacks_proof(const struct nb_controller *controller,
         return !request->pem ||
                nb_attestation_verify(request->pem, request->pem_len, request->token_id,
                                      node->public_key) != NB_ATTESTATION_VALID;
-}
-
-void nb_enrolled_done(struct nb_controller *controller) {
-        nb_records_begin(&controller->enrolled);
-        nb_records_sweep(&controller->enrolled, drop_enrolled, controller);
-        nb_records_done(&controller->enrolled);
 }

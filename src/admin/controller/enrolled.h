@@ -19,4 +19,5 @@ void nb_enrolled_on_list(void *userdata, bool is_complete);
 void nb_enrolled_on_policy(void *userdata, struct nb_json *object, enum nb_change change);
 void nb_enrolled_on_policy_list(void *userdata, bool is_complete);
 
-void nb_enrolled_done(struct nb_controller *controller);
+/* Removes and frees a record. */
+void nb_enrolled_drop(void *userdata, struct nb_record *record);

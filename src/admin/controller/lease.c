@@ -72,22 +72,21 @@ static int take_lease(struct nb_controller *controller, uint64_t now_ms, struct 
         if (r < 0)
                 return r;
         lease->is_held = r > 0;
-        lease->leader[0] = '\0';
+        lease->is_standby = false;
         lease->renewed_ms = now_ms;
         lease->due_ms = now_ms + (r > 0 ? NB_LEASE_RENEW_MS : NB_LEASE_STANDBY_MS);
         return 1;
 }
 
 /* Without this line a standby looks like a controller that hangs. */
-static void log_leader(struct nb_lease *lease, const char *holder) {
-        char leader[sizeof(lease->leader)];
+static void log_standby(struct nb_lease *lease, const char *holder) {
+        char leader[256];
 
         NB_TEXT_COPY_LINE(leader, holder);
-        if (strcmp(leader, lease->leader) == 0)
-                return;
-        strcpy(lease->leader, leader);
-        nb_log(LOG_INFO, NB_NONE, "the controller %s is the leader; this one is on standby",
-               leader);
+        if (!lease->is_standby)
+                nb_log(LOG_INFO, NB_NONE, "the controller %s is the leader; this one is on standby",
+                       leader);
+        lease->is_standby = true;
 }
 
 static int observe_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
@@ -113,7 +112,7 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
                 return take_lease(controller, now_ms, f);
         lease->is_held = false;
         lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
-        log_leader(lease, holder);
+        log_standby(lease, holder);
         return 1;
 }
 

@@ -146,12 +146,6 @@ int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) 
         return push(&queue->waiting, work, due_ms, queue->order++);
 }
 
-int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t now_ms) {
-        return nb_queue_put(queue, work,
-                            now_ms + nb_backoff_ms(work->attempt++, NB_WORK_RETRY_FIRST_MS,
-                                                   NB_WORK_RETRY_CAP_MS, nb_random()));
-}
-
 /* Gives all work that is due its turn. Without memory, it waits where it is. */
 static void make_ready(struct nb_queue *queue, uint64_t now_ms) {
         while (queue->waiting.n > 0 && queue->waiting.works[0]->due_ms <= now_ms) {
@@ -171,15 +165,10 @@ struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms) {
         return queue->ready.n > 0 ? queue->ready.works[0] : NULL;
 }
 
-struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms) {
-        struct nb_work *first = nb_queue_find(queue, now_ms);
-
-        if (!first)
-                return NULL;
-        nb_queue_remove(first);
-        if (first->key < LAST)
-                queue->round = first->key;
-        return first;
+void nb_queue_take(struct nb_queue *queue, struct nb_work *work) {
+        nb_queue_remove(work);
+        if (work->key < LAST)
+                queue->round = work->key;
 }
 
 uint64_t nb_queue_due(const struct nb_queue *queue) {

@@ -67,18 +67,14 @@ void nb_work_done(struct nb_queue *queue, struct nb_work *work);
  * 0, -ENOMEM: it is not queued. */
 int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms);
 
-/* Queues work for another attempt, after a pause that grows each time (nb_backoff_ms()). 0,
- * -ENOMEM. */
-int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t now_ms);
-
 /* Does nothing if the work is not queued. */
 void nb_queue_remove(struct nb_work *work);
 
-/* Removes and returns the work whose turn it is; NULL if none is due. */
-struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms);
-
-/* The same, but the work stays queued. */
+/* The work whose turn it is; NULL if none is due. */
 struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms);
+
+/* Removes this work, which has had its turn. */
+void nb_queue_take(struct nb_queue *queue, struct nb_work *work);
 
 /* When the first work is due; NB_TIME_INFINITE if there is none. */
 uint64_t nb_queue_due(const struct nb_queue *queue);

@@ -48,8 +48,9 @@ static int handle_failed_work(struct nb_controller *controller, struct nb_work *
                 nb_log_failure(LOG_WARNING, f);
         if (nb_controller_is_outage(f))
                 controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
-        if (nb_queue_put_again(&controller->queue, work, now) < 0)
-                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
+        nb_controller_queue(controller, work,
+                            now + nb_backoff_ms(work->attempt++, NB_WORK_RETRY_FIRST_MS,
+                                                NB_WORK_RETRY_CAP_MS, nb_random()));
         return nb_controller_renew_credential(controller, f);
 }
 
@@ -127,7 +128,7 @@ int nb_controller_run_work(struct nb_controller *controller) {
                 controller->is_blocked = work && !slot;
                 if (!slot)
                         break;
-                (void)nb_queue_take(&controller->queue, nb_now_ms());
+                nb_queue_take(&controller->queue, work);
                 slot->work = work;
                 work->slot = slot;
                 r = run_slot(controller, slot);

@@ -12,6 +12,14 @@
 
 #define N_WORKS 500
 
+static struct nb_work *take_work(struct nb_queue *queue, uint64_t now_ms) {
+        struct nb_work *work = nb_queue_find(queue, now_ms);
+
+        if (work)
+                nb_queue_take(queue, work);
+        return work;
+}
+
 static void returns_work_in_order_of_time_then_of_queueing(_unused_ void **state) {
         struct nb_queue queue = { 0 };
         struct nb_work works[N_WORKS] = { 0 };
@@ -20,7 +28,7 @@ static void returns_work_in_order_of_time_then_of_queueing(_unused_ void **state
 
         for (size_t i = 0; i < N_WORKS; i++)
                 assert_int_equal(nb_queue_put(&queue, &works[i], (i * 7919) % 50), 0);
-        while ((work = nb_queue_take(&queue, 50))) {
+        while ((work = take_work(&queue, 50))) {
                 if (previous && previous->due_ms == work->due_ms)
                         assert_true(previous < work);
                 else if (previous)
@@ -40,10 +48,10 @@ static void does_not_return_work_before_its_time(_unused_ void **state) {
         assert_int_equal(nb_queue_put(&queue, &late, 200), 0);
         assert_int_equal(nb_queue_put(&queue, &early, 100), 0);
         assert_int_equal(nb_queue_due(&queue), 100);
-        assert_null(nb_queue_take(&queue, 99));
-        assert_ptr_equal(nb_queue_take(&queue, 100), &early);
-        assert_null(nb_queue_take(&queue, 199));
-        assert_ptr_equal(nb_queue_take(&queue, 200), &late);
+        assert_null(take_work(&queue, 99));
+        assert_ptr_equal(take_work(&queue, 100), &early);
+        assert_null(take_work(&queue, 199));
+        assert_ptr_equal(take_work(&queue, 200), &late);
         nb_queue_done(&queue);
 }
 
@@ -60,22 +68,8 @@ static void moves_and_removes_work(_unused_ void **state) {
         for (size_t i = 1; i < N_WORKS; i += 2)
                 assert_int_equal(nb_queue_put(&queue, &works[i], N_WORKS - i), 0);
         for (size_t i = N_WORKS - 1; nb_queue_due(&queue) != NB_TIME_INFINITE; i -= 2, n++)
-                assert_ptr_equal(nb_queue_take(&queue, N_WORKS), &works[i]);
+                assert_ptr_equal(take_work(&queue, N_WORKS), &works[i]);
         assert_int_equal(n, N_WORKS / 2);
-        nb_queue_done(&queue);
-}
-
-static void tries_again_later_each_time_up_to_a_limit(_unused_ void **state) {
-        struct nb_queue queue = { 0 };
-        struct nb_work work = { 0 };
-
-        for (unsigned i = 0; i < 20; i++) {
-                assert_int_equal(nb_queue_put_again(&queue, &work, 1000), 0);
-                assert_true(work.due_ms >= 1000 + NB_WORK_RETRY_FIRST_MS / 2);
-                assert_true(work.due_ms <= 1000 + NB_WORK_RETRY_CAP_MS);
-        }
-        assert_true(work.due_ms >= 1000 + NB_WORK_RETRY_CAP_MS / 2);
-        assert_int_equal(queue.waiting.n, 1);
         nb_queue_done(&queue);
 }
 
@@ -93,18 +87,18 @@ static void a_flood_takes_turns_with_others(_unused_ void **state) {
         for (size_t i = 0; i < N_WORKS; i++)
                 put_in_flow(&queue, &flood[i], "flood", 0);
         put_in_flow(&queue, &last, "last", 0);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &flood[0]);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &flood[1]);
+        assert_ptr_equal(take_work(&queue, 1), &flood[0]);
+        assert_ptr_equal(take_work(&queue, 1), &flood[1]);
         put_in_flow(&queue, &other[0], "other", 1);
         put_in_flow(&queue, &other[1], "other", 1);
         assert_int_equal(nb_queue_put(&queue, &alone, 1), 0);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &other[0]);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &alone);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &flood[2]);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &other[1]);
+        assert_ptr_equal(take_work(&queue, 1), &other[0]);
+        assert_ptr_equal(take_work(&queue, 1), &alone);
+        assert_ptr_equal(take_work(&queue, 1), &flood[2]);
+        assert_ptr_equal(take_work(&queue, 1), &other[1]);
         for (size_t i = 3; i < N_WORKS; i++)
-                assert_ptr_equal(nb_queue_take(&queue, 1), &flood[i]);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &last);
+                assert_ptr_equal(take_work(&queue, 1), &flood[i]);
+        assert_ptr_equal(take_work(&queue, 1), &last);
         for (size_t i = 0; i < N_WORKS; i++)
                 nb_work_done(&queue, &flood[i]);
         nb_work_done(&queue, &other[0]);
@@ -120,11 +114,11 @@ static void work_keeps_its_turn(_unused_ void **state) {
 
         for (size_t i = 0; i < 3; i++)
                 put_in_flow(&queue, &works[i], i < 2 ? "a" : "b", 0);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &works[0]);
+        assert_ptr_equal(take_work(&queue, 1), &works[0]);
         assert_int_equal(nb_queue_put(&queue, &works[1], 1), 0);
         assert_int_equal(nb_queue_put(&queue, &works[2], 1), 0);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &works[2]);
-        assert_ptr_equal(nb_queue_take(&queue, 1), &works[1]);
+        assert_ptr_equal(take_work(&queue, 1), &works[2]);
+        assert_ptr_equal(take_work(&queue, 1), &works[1]);
         for (size_t i = 0; i < 3; i++)
                 nb_work_done(&queue, &works[i]);
         nb_queue_done(&queue);
@@ -137,7 +131,6 @@ int main(void) {
                 cmocka_unit_test(moves_and_removes_work),
                 cmocka_unit_test(a_flood_takes_turns_with_others),
                 cmocka_unit_test(work_keeps_its_turn),
-                cmocka_unit_test(tries_again_later_each_time_up_to_a_limit),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
