@@ -26,24 +26,6 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
         nb_failure_add(f, "; server and CA are from %s", admin->origin);
 }
 
-/* Starts the call, with a copy of its body. */
-static int start_call(struct nb_admin *admin, struct nb_exchange_call *own,
-                      const struct nb_call *api_call, struct nb_http_request *request,
-                      struct nb_failure *f) {
-        int r;
-
-        nb_buffer_wipe(&own->body);
-        own->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        if (request->body)
-                nb_buffer_append(&own->body, request->body, request->body_len);
-        if (own->body.error < 0)
-                return nb_failure_set_memory(f);
-        request->body = own->body.data;
-        r = nb_api_start(&admin->api, api_call, request, &own->transfer, f);
-        admin->exchange->begun = own;
-        return r < 0 ? r : -EINPROGRESS;
-}
-
 /* With an exchange: -EINPROGRESS until the answer is there. */
 static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
                      const struct nb_call *api_call, struct nb_http_answer *ret_answer,
@@ -75,7 +57,18 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
                 nb_admin_count(admin, own->r < 0 ? 0 : own->answer.status);
         if (own->is_answered)
                 return nb_exchange_answer(own, call->list, ret_answer, f);
-        return own->transfer ? -EINPROGRESS : start_call(admin, own, api_call, &request, f);
+        if (own->transfer)
+                return -EINPROGRESS;
+        nb_buffer_wipe(&own->body);
+        own->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
+        if (call->body)
+                nb_buffer_append(&own->body, call->body, call->body_len);
+        if (own->body.error < 0)
+                return nb_failure_set_memory(f);
+        request.body = own->body.data;
+        r = nb_api_start(&admin->api, api_call, &request, &own->transfer, f);
+        admin->exchange->begun = own;
+        return r < 0 ? r : -EINPROGRESS;
 }
 
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
@@ -97,6 +90,7 @@ int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
         if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
             (answer.status == 410 && call->list) || nb_answer_is_not_found(&answer)) {
                 admin->unusable_ms = 0;
+                admin->date = answer.date;
                 *ret_answer = answer;
                 return (int)answer.status;
         }

@@ -210,18 +210,16 @@ static int add_server_names(struct nb_admin *admin, struct nb_hosts *hosts, stru
         char name[NB_HOST_SIZE + 1];
         int r = pem ? nb_certificates_parse(pem, strlen(pem), false, &chain) : -EAGAIN;
 
-        if (r < 0 && r != -ENOMEM)
-                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
-                                      "the names in the API server's certificate are not known");
         for (unsigned n = 0; r >= 0; n++) {
                 r = nb_certificate_name(chain, 0, n, name, sizeof(name));
-                if (r == 0)
-                        continue;
-                if (r < 0)
-                        return 0;
-                r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate");
+                if (r > 0 &&
+                    nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate") < 0)
+                        return nb_failure_set_memory(f);
         }
-        return nb_failure_set_memory(f);
+        /* After the last name it is -ENOENT. */
+        return chain ? 0
+                     : nb_failure_set(f, NB_ANSWER_MALFORMED, r == -ENOMEM ? r : 0,
+                                      "the names in the API server's certificate are not known");
 }
 
 /* Kubernetes before 1.33 has none, and a permission may be missing. */

@@ -71,21 +71,6 @@ static int add_file(struct files *files, const char *path, size_t len, bool is_r
         return 0;
 }
 
-static int add_listed_files(struct files *files, const char *list, struct nb_failure *f) {
-        size_t len;
-        int r;
-
-        for (const char *path = list; *path; path += len + (path[len] == ':')) {
-                len = strcspn(path, ":");
-                r = len > 0 ? add_file(files, path, len, false, f) : 0;
-                if (r < 0)
-                        return r;
-        }
-        return files->n > 0 ? 0
-                            : nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, ENOENT,
-                                             "no file that $KUBECONFIG names exists: '%s'", list);
-}
-
 /* What client-go does for a pod (rest.InClusterConfig), as a kubeconfig. */
 static int add_pod(struct files *files, struct nb_failure *f) {
         const char *host = getenv("KUBERNETES_SERVICE_HOST"),
@@ -116,14 +101,20 @@ static int find_files(const struct nb_admin_place *place, struct files *files,
                       struct nb_failure *f) {
         const char *list = getenv("KUBECONFIG"), *home = getenv("HOME");
         char path[2 * PATH_MAX];
+        size_t len;
         int r = 0;
 
         if (place->kubeconfig)
                 return add_file(files, place->kubeconfig, strlen(place->kubeconfig), true, f);
-        if (list && list[0])
-                return add_listed_files(files, list, f);
+        for (const char *at = list ? list : ""; *at && r >= 0; at += len + (at[len] == ':')) {
+                len = strcspn(at, ":");
+                r = len > 0 ? add_file(files, at, len, false, f) : 0;
+        }
+        if (r >= 0 && files->n == 0 && list && list[0])
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, ENOENT,
+                                      "no file that $KUBECONFIG names exists: '%s'", list);
         snprintf(path, sizeof(path), "%s/.kube/config", home ? home : "");
-        if (home)
+        if (r >= 0 && files->n == 0 && home)
                 r = add_file(files, path, strlen(path), false, f);
         if (r >= 0 && files->n == 0)
                 r = add_file(files, DEFAULT_FILE, strlen(DEFAULT_FILE), false, f);
