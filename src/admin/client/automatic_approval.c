@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -7,9 +6,7 @@
 #include "admin/client/calls.h"
 #include "admin/client/claim.h"
 #include "admin/policy/bootstrap_token.h"
-#include "admin/policy/node_request.h"
 #include "base/macro.h"
-#include "codec/json.h"
 #include "system/clock.h"
 #include "system/log.h"
 

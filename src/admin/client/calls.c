@@ -135,34 +135,14 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
         return r < 0 ? r : r != 404;
 }
 
-/*
- * Parses the metadata of a page without its items. Anyone who may create objects can make one that
- * is above the limits, so a page with only this object is passed over. The API server writes the
- * metadata, which only it controls, before the items.
- */
-static int parse_metadata(const char *what, struct nb_exchange_call *list, struct nb_buffer *page,
-                          struct nb_json *ret_json, struct nb_failure *f) {
-        static const char items[] = "\"items\":[", none[] = "\"x\":null}";
-        char *at = page->data ? memmem(page->data, page->len, items, strlen(items)) : NULL;
-
-        if (!at)
-                return -EPROTO;
-        memcpy(at, none, strlen(none));
-        if (!list->is_ignoring)
-                nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
-                       f->detail);
-        list->is_ignoring = true;
-        nb_failure_clear(f);
-        *ret_json = nb_admin_parse(page->data, (size_t)(at - page->data) + strlen(none), what, f);
-        return ret_json->r;
-}
-
 /* Reads one page. After a 410 it is the API server's answer, which
  * says where a list of the objects as they are now continues. */
 static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                      bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
+        static const char items[] = "\"items\":[", none[] = "\"x\":null}";
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
+        struct nb_buffer *body = &answer.body;
+        char *at, page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
         const struct nb_admin_call call = {
                 .method = "GET", .what = what, .path = page, .list = list
         };
@@ -180,15 +160,26 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
                                            "%s: the API server does not serve it", what);
         if (r == 410 && is_consistent)
                 return -ESTALE;
-        *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
+        *ret_json = nb_admin_parse(body->data, body->len, what, f);
         if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
                 return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
                                            "%s: the list changes faster than it can be read", what);
-        if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 ||
+        at = body->data ? memmem(body->data, body->len, items, strlen(items)) : NULL;
+        if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 || !at ||
             f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
+        /* Anyone who may create objects can make one that is above the limits, so a page with only
+         * this object is passed over. The API server writes the metadata, which only it controls,
+         * before the items. */
+        if (!list->is_ignoring)
+                nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
+                       f->detail);
+        list->is_ignoring = true;
+        nb_failure_clear(f);
         nb_json_done(ret_json);
-        return parse_metadata(what, list, &answer.body, ret_json, f);
+        memcpy(at, none, strlen(none));
+        *ret_json = nb_admin_parse(body->data, (size_t)(at - body->data) + strlen(none), what, f);
+        return ret_json->r;
 }
 
 /* Visits the items of one page. */

@@ -50,9 +50,8 @@ static int add_file(struct files *files, const char *path, size_t len, bool is_r
         int r;
 
         if (files->n == FILES_MAX)
-                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
-                                      "expected at most %d files in $KUBECONFIG, found more",
-                                      FILES_MAX);
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, E2BIG,
+                                      "$KUBECONFIG names too many files");
         r = snprintf(file->path, sizeof(file->path), "%.*s", (int)len, path);
         r = (size_t)r >= sizeof(file->path)
                     ? -ENAMETOOLONG
