@@ -80,8 +80,7 @@ int nb_automatic_approval_refuse(struct nb_admin *admin, const char *groups, boo
                                       "certificatesigningrequests/nodeclient",
                                       groups);
         if (r < 0) {
-                if (f->code != NB_NONE)
-                        nb_failure_add(f, "; --force skips this check");
+                nb_failure_add(f, "; --force skips this check");
                 return r;
         }
         r = nb_controller_is_running(admin, &unknown);

@@ -206,7 +206,6 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
         do {
                 _cleanup_(nb_json_done) struct nb_json json = { 0 };
                 int r = read_page(admin, what, list, is_consistent, &json, f);
-                const char *next;
 
                 /* Anyone who may create objects can make them so large that a page is above the
                  * limits, so try with fewer. */
@@ -219,13 +218,10 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
                 if (r < 0)
                         return r;
                 list->n_halved -= list->n_halved > 0;
-                next = nb_json_string(&json, "metadata.continue");
-                list->is_complete = !next || !next[0];
-                if (!list->is_complete)
-                        nb_json_copy(&json, "metadata.continue", list->next, sizeof(list->next));
-                if (is_consistent)
-                        nb_json_copy(&json, "metadata.resourceVersion", list->version,
-                                     sizeof(list->version));
+                nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
+                nb_json_line(&json, "metadata.resourceVersion", list->version,
+                             sizeof(list->version));
+                list->is_complete = !list->next[0];
                 r = visit_items(&json, visit, userdata);
                 if (r < 0)
                         return r;
