@@ -75,7 +75,7 @@ static int add_arguments(const struct plugin *plugin, const char *folder, struct
                                                       : add_word(words, "", "", command);
         for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg && r >= 0;
              arg = arg->next) {
-                if (args->type != NB_YAML_SEQUENCE || arg->type != NB_YAML_SCALAR)
+                if (arg->type != NB_YAML_SCALAR)
                         return refuse(plugin, "args", "a list of strings");
                 r = add_word(words, "", "", arg->value);
         }
@@ -121,7 +121,7 @@ static int add_environment(const struct plugin *plugin, struct words *words) {
                 const char *name = nb_yaml_text(entry, "name"),
                            *value = nb_yaml_text(entry, "value");
 
-                if (env->type != NB_YAML_SEQUENCE || !name || strchr(name, '='))
+                if (!name || strchr(name, '='))
                         return refuse(plugin, "env", "a list of names and values");
                 r = add_word(words, name, "=", value ? value : "");
         }

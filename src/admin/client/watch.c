@@ -152,7 +152,7 @@ static int take_events(struct nb_watch *watch) {
 
         if (status != 200 || received->len == 0)
                 return 0;
-        watch->failure = (struct nb_failure){ 0 };
+        nb_failure_clear(&watch->failure);
         while (r != -ESTALE &&
                (newline = memchr(line, '\n', received->len - (size_t)(line - received->data)))) {
                 r = take_event(watch, line, (size_t)(newline - line));
@@ -231,7 +231,7 @@ int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms
                 return begin_watch(watch, admin, now_ms);
         /* No event has arrived, but a connection that could not be made would have ended. */
         if (now_ms >= watch->started_ms + SETTLED_MS) {
-                watch->failure = (struct nb_failure){ 0 };
+                nb_failure_clear(&watch->failure);
                 watch->attempt = 0;
         }
         (void)take_events(watch);
