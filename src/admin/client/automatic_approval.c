@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -7,13 +6,10 @@
 #include "admin/client/calls.h"
 #include "admin/client/claim.h"
 #include "admin/policy/bootstrap_token.h"
-#include "admin/policy/node_request.h"
 #include "base/macro.h"
-#include "codec/json.h"
 #include "system/clock.h"
 #include "system/log.h"
 
-#define LEASE "reading the Lease " NB_LEASE_NAME
 #define BODY_MAX ((size_t)16 * 1024)
 
 int nb_groups_may_create(struct nb_admin *admin, const char *groups, const char *subresource,
@@ -53,19 +49,14 @@ int nb_groups_may_create(struct nb_admin *admin, const char *groups, const char 
 }
 
 int nb_controller_is_running(struct nb_admin *admin, struct nb_failure *f) {
-        static const struct nb_admin_call call = { .method = "GET",
-                                                   .what = LEASE,
-                                                   .path = NB_LEASES_PATH "/" NB_LEASE_NAME };
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         const char *renewed, *holder;
         time_t when = 0;
-        int r = nb_admin_perform(admin, &call, &answer, f);
+        int r = nb_admin_get(admin, "reading the Lease " NB_LEASE_NAME,
+                             NB_LEASES_PATH "/" NB_LEASE_NAME, &json, f);
 
-        if (r < 0 || r == 404)
-                return r < 0 ? r : 0;
-        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, LEASE, NB_ANSWER_MALFORMED,
-                             f);
+        if (r <= 0)
+                return r;
         renewed = nb_json_string(&json, "spec.renewTime");
         holder = nb_json_string(&json, "spec.holderIdentity");
         if (json.r < 0)
@@ -73,7 +64,7 @@ int nb_controller_is_running(struct nb_admin *admin, struct nb_failure *f) {
         if (!holder || !holder[0] || !renewed || nb_rfc3339_parse(renewed, &when) < 0)
                 return 0;
         /* The clock of an administrator's machine may be wrong; the API server's is at hand. */
-        return (answer.date > 0 ? answer.date : time(NULL)) - when <= 2 * NB_LEASE_DURATION_SEC;
+        return (admin->date > 0 ? admin->date : time(NULL)) - when <= 2 * NB_LEASE_DURATION_SEC;
 }
 
 int nb_automatic_approval_refuse(struct nb_admin *admin, const char *groups, bool is_forced,
@@ -89,8 +80,7 @@ int nb_automatic_approval_refuse(struct nb_admin *admin, const char *groups, boo
                                       "certificatesigningrequests/nodeclient",
                                       groups);
         if (r < 0) {
-                if (f->code != NB_NONE)
-                        nb_failure_add(f, "; --force skips this check");
+                nb_failure_add(f, "; --force skips this check");
                 return r;
         }
         r = nb_controller_is_running(admin, &unknown);

@@ -26,24 +26,6 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
         nb_failure_add(f, "; server and CA are from %s", admin->origin);
 }
 
-/* Starts the call, with a copy of its body. */
-static int start_call(struct nb_admin *admin, struct nb_exchange_call *own,
-                      const struct nb_call *api_call, struct nb_http_request *request,
-                      struct nb_failure *f) {
-        int r;
-
-        nb_buffer_wipe(&own->body);
-        own->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        if (request->body)
-                nb_buffer_append(&own->body, request->body, request->body_len);
-        if (own->body.error < 0)
-                return nb_failure_set_memory(f);
-        request->body = own->body.data;
-        r = nb_api_start(&admin->api, api_call, request, &own->transfer, f);
-        admin->exchange->begun = own;
-        return r < 0 ? r : -EINPROGRESS;
-}
-
 /* With an exchange: -EINPROGRESS until the answer is there. */
 static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
                      const struct nb_call *api_call, struct nb_http_answer *ret_answer,
@@ -75,7 +57,18 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
                 nb_admin_count(admin, own->r < 0 ? 0 : own->answer.status);
         if (own->is_answered)
                 return nb_exchange_answer(own, call->list, ret_answer, f);
-        return own->transfer ? -EINPROGRESS : start_call(admin, own, api_call, &request, f);
+        if (own->transfer)
+                return -EINPROGRESS;
+        nb_buffer_wipe(&own->body);
+        own->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
+        if (call->body)
+                nb_buffer_append(&own->body, call->body, call->body_len);
+        if (own->body.error < 0)
+                return nb_failure_set_memory(f);
+        request.body = own->body.data;
+        r = nb_api_start(&admin->api, api_call, &request, &own->transfer, f);
+        admin->exchange->begun = own;
+        return r < 0 ? r : -EINPROGRESS;
 }
 
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
@@ -97,6 +90,7 @@ int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
         if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
             (answer.status == 410 && call->list) || nb_answer_is_not_found(&answer)) {
                 admin->unusable_ms = 0;
+                admin->date = answer.date;
                 *ret_answer = answer;
                 return (int)answer.status;
         }
@@ -141,34 +135,14 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
         return r < 0 ? r : r != 404;
 }
 
-/*
- * Parses the metadata of a page without its items. Anyone who may create objects can make one that
- * is above the limits, so a page with only this object is passed over. The API server writes the
- * metadata, which only it controls, before the items.
- */
-static int parse_metadata(const char *what, struct nb_exchange_call *list, struct nb_buffer *page,
-                          struct nb_json *ret_json, struct nb_failure *f) {
-        static const char items[] = "\"items\":[", none[] = "\"x\":null}";
-        char *at = page->data ? memmem(page->data, page->len, items, strlen(items)) : NULL;
-
-        if (!at)
-                return -EPROTO;
-        memcpy(at, none, strlen(none));
-        if (!list->is_ignoring)
-                nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
-                       f->detail);
-        list->is_ignoring = true;
-        nb_failure_clear(f);
-        *ret_json = nb_admin_parse(page->data, (size_t)(at - page->data) + strlen(none), what, f);
-        return ret_json->r;
-}
-
 /* Reads one page. After a 410 it is the API server's answer, which
  * says where a list of the objects as they are now continues. */
 static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
                      bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
+        static const char items[] = "\"items\":[", none[] = "\"x\":null}";
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
+        struct nb_buffer *body = &answer.body;
+        char *at, page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
         const struct nb_admin_call call = {
                 .method = "GET", .what = what, .path = page, .list = list
         };
@@ -186,15 +160,26 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
                                            "%s: the API server does not serve it", what);
         if (r == 410 && is_consistent)
                 return -ESTALE;
-        *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
+        *ret_json = nb_admin_parse(body->data, body->len, what, f);
         if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
                 return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
                                            "%s: the list changes faster than it can be read", what);
-        if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 ||
+        at = body->data ? memmem(body->data, body->len, items, strlen(items)) : NULL;
+        if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 || !at ||
             f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
+        /* Anyone who may create objects can make one that is above the limits, so a page with only
+         * this object is passed over. The API server writes the metadata, which only it controls,
+         * before the items. */
+        if (!list->is_ignoring)
+                nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
+                       f->detail);
+        list->is_ignoring = true;
+        nb_failure_clear(f);
         nb_json_done(ret_json);
-        return parse_metadata(what, list, &answer.body, ret_json, f);
+        memcpy(at, none, strlen(none));
+        *ret_json = nb_admin_parse(body->data, (size_t)(at - body->data) + strlen(none), what, f);
+        return ret_json->r;
 }
 
 /* Visits the items of one page. */
@@ -221,7 +206,6 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
         do {
                 _cleanup_(nb_json_done) struct nb_json json = { 0 };
                 int r = read_page(admin, what, list, is_consistent, &json, f);
-                const char *next;
 
                 /* Anyone who may create objects can make them so large that a page is above the
                  * limits, so try with fewer. */
@@ -234,13 +218,10 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
                 if (r < 0)
                         return r;
                 list->n_halved -= list->n_halved > 0;
-                next = nb_json_string(&json, "metadata.continue");
-                list->is_complete = !next || !next[0];
-                if (!list->is_complete)
-                        nb_json_copy(&json, "metadata.continue", list->next, sizeof(list->next));
-                if (is_consistent)
-                        nb_json_copy(&json, "metadata.resourceVersion", list->version,
-                                     sizeof(list->version));
+                nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
+                nb_json_line(&json, "metadata.resourceVersion", list->version,
+                             sizeof(list->version));
+                list->is_complete = !list->next[0];
                 r = visit_items(&json, visit, userdata);
                 if (r < 0)
                         return r;

@@ -19,8 +19,7 @@
 
 #define NB_SECRETS_PATH "/api/v1/namespaces/kube-system/secrets"
 #define NB_SECRETS_OF_TOKENS_QUERY "fieldSelector=type%3Dbootstrap.kubernetes.io%2Ftoken"
-#define NB_RECORDS_QUERY "fieldSelector=type%3Dnode-bootstrap%2Fenrolled-node"
-#define NB_RECORDS_PATH NB_SECRETS_PATH "?" NB_RECORDS_QUERY
+#define NB_RECORDS_PATH NB_SECRETS_PATH "?fieldSelector=type%3Dnode-bootstrap%2Fenrolled-node"
 #define NB_CSRS_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 #define NB_CLUSTER_INFO_PATH "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 #define NB_NODES_PATH "/api/v1/nodes"

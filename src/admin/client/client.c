@@ -19,6 +19,8 @@ int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_ad
         if (r >= 0)
                 r = nb_api_init(&ret_admin->api, &ret_admin->cluster, &ret_admin->identity,
                                 NB_TIME_INFINITE, f);
+        /* Somebody may select another context before the credential is read again. */
+        ret_admin->place.context = ret_admin->cluster.context;
         if (r < 0)
                 nb_admin_done(ret_admin);
         return r;
@@ -30,11 +32,9 @@ static bool is_same(const char *one, const char *other) {
 
 static int renew(struct nb_admin *admin, struct nb_failure *f) {
         _cleanup_(nb_admin_done) struct nb_admin renewed = { 0 };
-        /* Somebody may have selected another context meanwhile. */
-        const struct nb_admin_place place = { admin->place.kubeconfig, admin->cluster.context };
         int r;
 
-        r = nb_admin_connect(&place, &renewed, f);
+        r = nb_admin_connect(&admin->place, &renewed, f);
         if (r < 0)
                 return r;
         if (!nb_cluster_has_same_transport(&admin->cluster, &renewed.cluster))

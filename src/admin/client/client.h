@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "admin/client/exchange.h"
 #include "base/failure.h"
@@ -38,6 +39,7 @@ struct nb_admin {
         char origin[PATH_MAX]; /* of the cluster and the user, for messages */
         uint64_t expires_ms; /* nb_now_ms() to read the credential again; NB_TIME_INFINITE: never */
         struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
+        time_t date; /* of the last answer, by the clock of the API server; 0: unknown */
         unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
         /* Called before `api` is replaced: cancels all transfers. If it is set, requests do not
          * renew the credential; the program calls nb_admin_keep_usable(). */

@@ -18,10 +18,10 @@ struct nb_exchange_call *nb_exchange_find(struct nb_exchange *exchange, const ch
                 if (strcmp(call->method, method) == 0 && strcmp(call->path, path) == 0)
                         return call;
         }
+        errno = E2BIG;
         call = exchange->n < NB_EXCHANGE_CALLS_MAX ? calloc(1, sizeof(*call)) : NULL;
         if (!call) {
-                (void)nb_failure_set(f, NB_INTERNAL,
-                                     exchange->n < NB_EXCHANGE_CALLS_MAX ? ENOMEM : E2BIG,
+                (void)nb_failure_set(f, NB_INTERNAL, errno,
                                      "cannot keep the answer of another call: %m");
                 return NULL;
         }

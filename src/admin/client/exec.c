@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +75,7 @@ static int add_arguments(const struct plugin *plugin, const char *folder, struct
                                                       : add_word(words, "", "", command);
         for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg && r >= 0;
              arg = arg->next) {
-                if (args->type != NB_YAML_SEQUENCE || arg->type != NB_YAML_SCALAR)
+                if (arg->type != NB_YAML_SCALAR)
                         return refuse(plugin, "args", "a list of strings");
                 r = add_word(words, "", "", arg->value);
         }
@@ -105,9 +104,10 @@ static int add_info(const struct plugin *plugin, const struct nb_cluster *cluste
         }
         nb_buffer_append_string(&info, plugin->is_interactive ? "\"interactive\":true}}"
                                                               : "\"interactive\":false}}");
-        if (ca.error < 0 || info.error < 0)
-                return ca.error < 0 ? ca.error : info.error;
-        return add_word(words, "KUBERNETES_EXEC_INFO", "=", info.data);
+        if (ca.error < 0)
+                return ca.error;
+        return info.error < 0 ? info.error
+                              : add_word(words, "KUBERNETES_EXEC_INFO", "=", info.data);
 }
 
 static int add_environment(const struct plugin *plugin, struct words *words) {
@@ -121,7 +121,7 @@ static int add_environment(const struct plugin *plugin, struct words *words) {
                 const char *name = nb_yaml_text(entry, "name"),
                            *value = nb_yaml_text(entry, "value");
 
-                if (env->type != NB_YAML_SEQUENCE || !name || strchr(name, '='))
+                if (!name || strchr(name, '='))
                         return refuse(plugin, "env", "a list of names and values");
                 r = add_word(words, name, "=", value ? value : "");
         }
@@ -183,25 +183,6 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
 
 /* --- All together --- */
 
-static int fail(const struct plugin *plugin, const char *command, int r,
-                struct nb_process_result *result) {
-        const char *hint = nb_yaml_text(plugin->exec, "installHint");
-        char line[192];
-
-        if (r == -ECANCELED)
-                return r;
-        if (r >= 0 && !result->error[0])
-                snprintf(result->error, sizeof(result->error), "failed with exit status %d",
-                         result->status);
-        NB_TEXT_COPY_LINE(line, hint ? hint : "");
-        return nb_failure_set(plugin->f, NB_ADMIN_EXEC_FAILED, r, "%s: '%.200s': %s%s%s",
-                              plugin->what, command,
-                              r == -E2BIG ? "it wrote too much"
-                              : r < 0     ? strerror(-r)
-                                          : result->error,
-                              hint ? "; " : "", line);
-}
-
 int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
                 const struct nb_yaml_node *exec, const struct nb_cluster *cluster,
                 struct nb_identity *ret_identity, struct nb_failure *f) {
@@ -215,6 +196,8 @@ int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
                                             .is_error_passed = true,
                                             .is_interactive = plugin.is_interactive };
         struct nb_process_result result = { 0 };
+        const char *hint = nb_yaml_text(exec, "installHint");
+        char line[192];
         struct nb_admin *admin = input->userdata;
         time_t expires, now = time(NULL);
         int r = add_arguments(&plugin, input->folder, &arguments);
@@ -229,8 +212,19 @@ int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
                                       "%s: cannot prepare the plugin: %m", what);
         r = nb_process_run(&process, &result);
+        if (r == -ECANCELED)
+                return r;
+        if (r >= 0 && result.status != 0 && !result.error[0])
+                snprintf(result.error, sizeof(result.error), "failed with exit status %d",
+                         result.status);
+        NB_TEXT_COPY_LINE(line, hint ? hint : "");
         if (r < 0 || result.status != 0)
-                return fail(&plugin, arguments.list[0], r, &result);
+                return nb_failure_set(f, NB_ADMIN_EXEC_FAILED, r, "%s: '%.200s': %s%s%s", what,
+                                      arguments.list[0],
+                                      r == -E2BIG ? "it wrote too much"
+                                      : r < 0     ? strerror(-r)
+                                                  : result.error,
+                                      hint ? "; " : "", line);
         r = nb_exec_credential_parse(output.data, output.len, what,
                                      nb_yaml_text(exec, "apiVersion"), ret_identity, &expires, f);
         if (r < 0)

@@ -11,10 +11,6 @@
 
 #define BODY_MAX ((size_t)4 * 1024)
 #define WHAT_SIZE (NB_NODE_RECORD_NAME_SIZE + 32)
-#define SERVICES_PATH "/api/v1/services"
-#define SERVICE_CIDRS_PATH "/apis/networking.k8s.io/v1/servicecidrs"
-#define ENDPOINTS_PATH "/api/v1/namespaces/default/endpoints/kubernetes"
-#define POLICIES_PATH "/api/v1/namespaces/kube-system/configmaps/"
 
 /* --- Reading --- */
 
@@ -105,8 +101,8 @@ static int read_limits(struct nb_admin *admin, const char *node, struct nb_limit
                        struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         char what[WHAT_SIZE];
-        int r = get_named(admin, "the ConfigMap", POLICIES_PATH, NB_POLICY_NAME, what, &json,
-                          &limits->policy_flaw);
+        int r = get_named(admin, "the ConfigMap", "/api/v1/namespaces/kube-system/configmaps/",
+                          NB_POLICY_NAME, what, &json, &limits->policy_flaw);
 
         if (r > 0)
                 nb_policy_read(&json, &limits->policy);
@@ -116,7 +112,6 @@ static int read_limits(struct nb_admin *admin, const char *node, struct nb_limit
         limits->has_policy = r > 0;
         if (node[0])
                 r = nb_facts_read_record(admin, node, &limits->record, &limits->record_flaw, f);
-        limits->has_record = node[0] && r > 0;
         return r < 0 ? r : 0;
 }
 
@@ -149,7 +144,7 @@ int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request
                 return r;
         facts->is_proof_required = limits->policy.is_proof_required;
         facts->policy_flaw = flaw_of(&limits->policy_flaw);
-        facts->record = limits->has_record ? &limits->record : NULL;
+        facts->record = limits->record.node[0] ? &limits->record : NULL;
         facts->record_flaw = flaw_of(&limits->record_flaw);
         if (facts->record && request->pem)
                 facts->proof = nb_attestation_verify(request->pem, request->pem_len,
@@ -175,8 +170,8 @@ void nb_client_look_done(struct nb_client_look *look) {
 static int add_endpoints(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
         const size_t before = hosts->n;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_admin_get(admin, "reading the Endpoints default/kubernetes", ENDPOINTS_PATH,
-                             &json, f);
+        int r = nb_admin_get(admin, "reading the Endpoints default/kubernetes",
+                             "/api/v1/namespaces/default/endpoints/kubernetes", &json, f);
 
         if (r > 0)
                 r = nb_hosts_add_endpoints(hosts, &json);
@@ -214,25 +209,24 @@ static int add_server_names(struct nb_admin *admin, struct nb_hosts *hosts, stru
         char name[NB_HOST_SIZE + 1];
         int r = pem ? nb_certificates_parse(pem, strlen(pem), false, &chain) : -EAGAIN;
 
-        if (r < 0 && r != -ENOMEM)
-                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
-                                      "the names in the API server's certificate are not known");
         for (unsigned n = 0; r >= 0; n++) {
                 r = nb_certificate_name(chain, 0, n, name, sizeof(name));
-                if (r == 0)
-                        continue;
-                if (r < 0)
-                        return 0;
-                r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate");
+                if (r > 0 &&
+                    nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate") < 0)
+                        return nb_failure_set_memory(f);
         }
-        return nb_failure_set_memory(f);
+        /* After the last name it is -ENOENT. */
+        return chain ? 0
+                     : nb_failure_set(f, NB_ANSWER_MALFORMED, r == -ENOMEM ? r : 0,
+                                      "the names in the API server's certificate are not known");
 }
 
 /* Kubernetes before 1.33 has none, and a permission may be missing. */
 static int add_service_networks(struct nb_admin *admin, struct nb_hosts *hosts,
                                 struct nb_failure *f) {
         struct nb_failure missing = { 0 };
-        int r = nb_admin_list(admin, "listing the ServiceCIDRs", SERVICE_CIDRS_PATH,
+        int r = nb_admin_list(admin, "listing the ServiceCIDRs",
+                              "/apis/networking.k8s.io/v1/servicecidrs",
                               nb_hosts_add_service_network, hosts, NULL, &missing);
 
         if (r < 0 && missing.code != NB_ADMIN_MISSING && missing.code != NB_ADMIN_FORBIDDEN) {
@@ -249,7 +243,7 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
                 const char *what, *path;
                 nb_admin_visit *visit;
         } lists[] = {
-                { "listing the Services", SERVICES_PATH, nb_hosts_add_service },
+                { "listing the Services", "/api/v1/services", nb_hosts_add_service },
                 { "listing the enrolled nodes", NB_RECORDS_PATH, nb_hosts_add_record },
                 { "listing the Nodes", NB_NODES_PATH, nb_hosts_add_node },
         };
@@ -309,7 +303,8 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
                 return r;
         facts->policy = limits->has_policy ? &limits->policy : NULL;
         facts->policy_flaw = flaw_of(&limits->policy_flaw);
-        facts->record = limits->has_record && limits->record.removed == 0 ? &limits->record : NULL;
+        facts->record = limits->record.node[0] && limits->record.removed == 0 ? &limits->record
+                                                                              : NULL;
         facts->record_flaw = flaw_of(&limits->record_flaw);
         facts->is_removed = limits->record.removed != 0 &&
                             limits->record.removed >= request->created;

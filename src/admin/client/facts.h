@@ -30,11 +30,10 @@ int nb_facts_read_record(struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
 
-/* The record and the policy. */
 struct nb_limits {
-        struct nb_node_record record;
+        struct nb_node_record record; /* `node` is "" if there is none, or it has a flaw */
         struct nb_policy policy;
-        bool has_record, has_policy;
+        bool has_policy;
         struct nb_failure record_flaw, policy_flaw;
 };
 

@@ -13,7 +13,6 @@
 #define FILES_MAX 16
 #define DEFAULT_FILE "/etc/kubernetes/admin.conf"
 
-#define POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 #define FILE_MS 60000 /* client-go reads token files again after a minute */
 
 static const struct nb_kubeconfig_policy policy = {
@@ -42,18 +41,18 @@ static void files_done(struct files *files) {
 
 /* --- Files --- */
 
-/* Adds a file. If it does not exist, it is skipped or, with `is_required`, refused. */
-static int add_file(struct files *files, const char *path, size_t len, bool is_required,
+/* Adds a file; `len` -1 is the whole path. If it does not exist, it is skipped or, with
+ * `is_required`, refused. */
+static int add_file(struct files *files, const char *path, int len, bool is_required,
                     struct nb_failure *f) {
         struct file *file = &files->list[files->n];
         const char *slash;
         int r;
 
         if (files->n == FILES_MAX)
-                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
-                                      "expected at most %d files in $KUBECONFIG, found more",
-                                      FILES_MAX);
-        r = snprintf(file->path, sizeof(file->path), "%.*s", (int)len, path);
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, E2BIG,
+                                      "$KUBECONFIG names too many files");
+        r = snprintf(file->path, sizeof(file->path), "%.*s", len, path);
         r = (size_t)r >= sizeof(file->path)
                     ? -ENAMETOOLONG
                     : nb_path_read(-1, file->path, NB_KUBECONFIG_MAX, &file->text);
@@ -71,21 +70,6 @@ static int add_file(struct files *files, const char *path, size_t len, bool is_r
         return 0;
 }
 
-static int add_listed_files(struct files *files, const char *list, struct nb_failure *f) {
-        size_t len;
-        int r;
-
-        for (const char *path = list; *path; path += len + (path[len] == ':')) {
-                len = strcspn(path, ":");
-                r = len > 0 ? add_file(files, path, len, false, f) : 0;
-                if (r < 0)
-                        return r;
-        }
-        return files->n > 0 ? 0
-                            : nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, ENOENT,
-                                             "no file that $KUBECONFIG names exists: '%s'", list);
-}
-
 /* What client-go does for a pod (rest.InClusterConfig), as a kubeconfig. */
 static int add_pod(struct files *files, struct nb_failure *f) {
         const char *host = getenv("KUBERNETES_SERVICE_HOST"),
@@ -100,7 +84,7 @@ static int add_pod(struct files *files, struct nb_failure *f) {
                         "~/.kube/config and " DEFAULT_FILE " do not exist, and this is not a pod");
         snprintf(file->path, sizeof(file->path),
                  "the pod's ServiceAccount (needs automountServiceAccountToken)");
-        strcpy(file->folder, POD_FOLDER);
+        strcpy(file->folder, "/var/run/secrets/kubernetes.io/serviceaccount");
         snprintf(text, sizeof(text),
                  "current-context: pod\n"
                  "contexts: [{name: pod, context: {cluster: pod, user: pod}}]\n"
@@ -116,17 +100,22 @@ static int find_files(const struct nb_admin_place *place, struct files *files,
                       struct nb_failure *f) {
         const char *list = getenv("KUBECONFIG"), *home = getenv("HOME");
         char path[2 * PATH_MAX];
-        int r = 0;
+        int len, r = 0;
 
         if (place->kubeconfig)
-                return add_file(files, place->kubeconfig, strlen(place->kubeconfig), true, f);
-        if (list && list[0])
-                return add_listed_files(files, list, f);
+                return add_file(files, place->kubeconfig, -1, true, f);
+        for (const char *at = list ? list : ""; *at && r >= 0; at += len + (at[len] == ':')) {
+                len = (int)strcspn(at, ":");
+                r = len > 0 ? add_file(files, at, len, false, f) : 0;
+        }
+        if (r >= 0 && files->n == 0 && list && list[0])
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, ENOENT,
+                                      "no file that $KUBECONFIG names exists: '%s'", list);
         snprintf(path, sizeof(path), "%s/.kube/config", home ? home : "");
-        if (home)
-                r = add_file(files, path, strlen(path), false, f);
+        if (r >= 0 && files->n == 0 && home)
+                r = add_file(files, path, -1, false, f);
         if (r >= 0 && files->n == 0)
-                r = add_file(files, DEFAULT_FILE, strlen(DEFAULT_FILE), false, f);
+                r = add_file(files, DEFAULT_FILE, -1, false, f);
         if (r >= 0 && files->n == 0)
                 r = add_pod(files, f);
         return r;

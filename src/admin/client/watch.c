@@ -14,14 +14,18 @@
 
 /* --- Failures --- */
 
-static void list_again(struct nb_watch *watch) {
-        watch->wants_list = true;
-        watch->version[0] = '\0';
-}
-
 static uint64_t next_attempt_ms(struct nb_watch *watch) {
         return nb_now_ms() + nb_backoff_ms(watch->attempt++, NB_WATCH_RETRY_FIRST_MS,
                                            NB_WATCH_RETRY_CAP_MS, nb_random());
+}
+
+static void try_later(struct nb_watch *watch, bool wants_list) {
+        if (wants_list) {
+                watch->wants_list = true;
+                watch->version[0] = '\0';
+        }
+        watch->n_restarts++;
+        watch->due_ms = next_attempt_ms(watch);
 }
 
 /* A failure is logged if it differs from the last one, so that a long outage is one line. */
@@ -29,13 +33,10 @@ static void fail_watch(struct nb_watch *watch, const struct nb_admin *admin, str
         uint64_t allowed_ms = nb_now_ms() + f->retry_after_ms;
 
         nb_admin_explain(admin, f);
-        watch->due_ms = next_attempt_ms(watch);
+        /* An event above the limits would come again; a list passes over it. */
+        try_later(watch, f->code == NB_ANSWER_MALFORMED);
         if (watch->due_ms < allowed_ms)
                 watch->due_ms = allowed_ms;
-        watch->n_restarts++;
-        /* An event above the limits would come again; a list passes over it. */
-        if (f->code == NB_ANSWER_MALFORMED)
-                list_again(watch);
         if (f->code != watch->failure.code)
                 nb_log_failure(LOG_WARNING, f);
         watch->failure = *f;
@@ -49,15 +50,6 @@ static void ignore_object(struct nb_watch *watch, const struct nb_failure *f) {
                 return;
         nb_log_failure(LOG_WARNING, f);
         watch->warn_ms = now_ms + NB_WATCH_WARN_MS;
-}
-
-/* The version of the list or of the last event is older than what the API server keeps. */
-static void expire_watch(struct nb_watch *watch) {
-        nb_log(LOG_DEBUG, NB_NONE, "the version of %s has expired; listing them again",
-               watch->kind->what);
-        list_again(watch);
-        watch->n_restarts++;
-        watch->due_ms = next_attempt_ms(watch);
 }
 
 /* --- Lists --- */
@@ -160,7 +152,7 @@ static int take_events(struct nb_watch *watch) {
 
         if (status != 200 || received->len == 0)
                 return 0;
-        watch->failure = (struct nb_failure){ 0 };
+        nb_failure_clear(&watch->failure);
         while (r != -ESTALE &&
                (newline = memchr(line, '\n', received->len - (size_t)(line - received->data)))) {
                 r = take_event(watch, line, (size_t)(newline - line));
@@ -172,7 +164,7 @@ static int take_events(struct nb_watch *watch) {
         if (r != -ESTALE)
                 return 0;
         nb_watch_stop(watch);
-        expire_watch(watch);
+        try_later(watch, true);
         return r;
 }
 
@@ -193,8 +185,8 @@ static void finish_stream(struct nb_watch *watch, struct nb_admin *admin) {
                 watch->n_restarts += r < 0;
                 watch->due_ms = watch->attempt == 0 ? 0 : next_attempt_ms(watch);
                 watch->attempt += watch->attempt == 0;
-        } else if (answer.status == 410)
-                expire_watch(watch);
+        } else if (answer.status == 410) /* the API server no longer has the version */
+                try_later(watch, true);
         else {
                 if (r >= 0)
                         (void)nb_answer_failure(&admin->api, &watch->call, &answer, &f);
@@ -228,7 +220,7 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
         if (f.code == NB_NONE && (r == -EINPROGRESS || r == -ECANCELED))
                 return r == -EINPROGRESS ? 0 : r;
         if (r == -ESTALE)
-                expire_watch(watch);
+                try_later(watch, true);
         else if (r < 0)
                 fail_watch(watch, admin, &f);
         return 0;
@@ -239,7 +231,7 @@ int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms
                 return begin_watch(watch, admin, now_ms);
         /* No event has arrived, but a connection that could not be made would have ended. */
         if (now_ms >= watch->started_ms + SETTLED_MS) {
-                watch->failure = (struct nb_failure){ 0 };
+                nb_failure_clear(&watch->failure);
                 watch->attempt = 0;
         }
         (void)take_events(watch);
