@@ -88,7 +88,7 @@ def test_conflict(api, verb, reason, resource):
         damage(api)
     api.on(f"{verb} {resource}", lambda _: status(409, reason, "somebody else was faster"), times=1)
     done = publish(api)
-    assert done.returncode == 75 and "it already exists, or somebody else has changed it" in done.stderr
+    assert done.returncode == 75 and "it already exists, or somebody else has changed or deleted it" in done.stderr
     verify_report(done, verb, resource, before(resource))
     complete(api)
 

@@ -190,15 +190,6 @@ static int show_request(void *userdata, struct nb_json *item) {
         return 0;
 }
 
-static int show_requests(struct approve *approve, struct nb_failure *f) {
-        int r = nb_admin_list(&approve->admin, "listing certificate signing requests", NB_CSRS_PATH,
-                              show_request, approve, NULL, f);
-
-        if (r >= 0 && !approve->has_header)
-                printf("no node waits for an approval\n");
-        return r;
-}
-
 /* --- Deciding --- */
 
 static int verify_unsuspicious(const struct approve *approve, const struct review *review,
@@ -313,7 +304,10 @@ int nb_approve(struct nb_options *options, struct nb_failure *f) {
                 return nb_failure_set(f, NB_USAGE, 0, "'--force' and '--deny' require names");
         r = nb_admin_connect(&approve.admin.place, &approve.admin, f);
         if (r >= 0 && n == 0)
-                r = show_requests(&approve, f);
+                r = nb_admin_list(&approve.admin, "listing certificate signing requests",
+                                  NB_CSRS_PATH, show_request, &approve, NULL, f);
+        if (r >= 0 && n == 0 && !approve.has_header)
+                printf("no node waits for an approval\n");
         /* All are reviewed before the first is approved, so that nothing is half done. */
         for (int i = 0; i < 2 * n && r >= 0; i++)
                 r = decide_request(&approve, options->argv[i % n], i < n, f);

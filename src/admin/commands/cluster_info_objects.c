@@ -275,35 +275,11 @@ static int visit_objects(const struct publication *publication, bool is_applying
         return 0;
 }
 
-/* The objects are read again before they are changed. */
-static int publish(const struct publication *publication, struct nb_failure *f) {
-        const struct nb_cluster *cluster = &publication->cluster;
-        unsigned n = 0, n_done = 0;
-        int r;
-
-        if (!cluster->ca)
-                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
-                                      "%s: expected the CA of the cluster "
-                                      "(certificate-authority-data), found none",
-                                      publication->admin->origin);
-        if (nb_host_is_loopback(cluster->server.host))
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "other machines cannot reach the server '%s', which "
-                                      "cluster-info would name; set one with --server",
-                                      cluster->server.host);
-        r = visit_objects(publication, false, &n, f);
-        if (r < 0 || publication->is_dry_run || n == 0)
-                return r;
-        putchar('\n');
-        r = visit_objects(publication, true, &n_done, f);
-        if (r < 0 && n_done > 0)
-                nb_failure_add(f, "; %u of %u changes were already made", n_done, n);
-        return r;
-}
-
 int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         struct publication publication = { .admin = &admin };
+        struct nb_cluster *cluster = &publication.cluster;
+        unsigned n = 0, n_done = 0;
         const char *server = NULL;
         const struct nb_option option_rows[] = {
                 NB_ADMIN_PLACE_OPTIONS(admin.place),
@@ -327,10 +303,28 @@ int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
                 r = nb_admin_connect(&admin.place, &admin, f);
         if (r < 0)
                 return r;
-        publication.cluster = admin.cluster;
+        *cluster = admin.cluster;
         if (server)
-                publication.cluster.server = url;
-        return publish(&publication, f);
+                cluster->server = url;
+        if (!cluster->ca)
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
+                                      "%s: expected the CA of the cluster "
+                                      "(certificate-authority-data), found none",
+                                      admin.origin);
+        if (nb_host_is_loopback(cluster->server.host))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "other machines cannot reach the server '%s', which "
+                                      "cluster-info would name; set one with --server",
+                                      cluster->server.host);
+        r = visit_objects(&publication, false, &n, f);
+        if (r < 0 || publication.is_dry_run || n == 0)
+                return r;
+        putchar('\n');
+        /* The objects are read again before they are changed. */
+        r = visit_objects(&publication, true, &n_done, f);
+        if (r < 0 && n_done > 0)
+                nb_failure_add(f, "; %u of %u changes were already made", n_done, n);
+        return r;
 }
 
 int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_failure *f) {

@@ -108,18 +108,6 @@ static int revoke_secret(void *userdata, struct nb_json *item) {
         return revoke_token(revocation, name + prefix_len, item->f);
 }
 
-static int revoke_of_node(struct revocation *revocation, struct nb_failure *f) {
-        int r = nb_admin_list(revocation->admin, "listing the tokens",
-                              NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
-                              revocation, NULL, f);
-
-        if (r >= 0 && revocation->n == 0)
-                r = nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
-                                        "there is no bound token for the node '%s'",
-                                        revocation->node);
-        return r;
-}
-
 /* All words are checked before the first token is deleted. If one token is missing, the others are
  * deleted nevertheless. */
 int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
@@ -146,7 +134,13 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (revocation.node)
-                return revoke_of_node(&revocation, f);
+                r = nb_admin_list(&admin, "listing the tokens",
+                                  NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
+                                  &revocation, NULL, f);
+        if (r >= 0 && revocation.node && revocation.n == 0)
+                return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
+                                           "there is no bound token for the node '%s'",
+                                           revocation.node);
         for (int i = 0; i < n && r >= 0; i++) {
                 r = revoke_token(&revocation, options->argv[i], f);
                 if (r == 0)
@@ -154,5 +148,5 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
                                                   "there is no token with the ID '%.*s'",
                                                   NB_TOKEN_ID_LEN, options->argv[i]);
         }
-        return f->code == NB_NONE ? 0 : -ENOENT;
+        return r < 0 ? r : f->code == NB_NONE ? 0 : -ENOENT;
 }
