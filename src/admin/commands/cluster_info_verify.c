@@ -172,12 +172,12 @@ static int check_signature(struct verification *verification,
                 return 0;
         nb_jws_format(token->id, NB_JWS_INPUT, verification->kubeconfig,
                       strlen(verification->kubeconfig), &input);
-        if (input.error < 0)
-                return input.error;
-        r = nb_hmac_sha256(token->secret, NB_TOKEN_SECRET_LEN, input.data, input.len, mac);
+        r = input.error < 0 ? input.error
+                            : nb_hmac_sha256(token->secret, NB_TOKEN_SECRET_LEN, input.data,
+                                             input.len, mac);
         nb_jws_format(token->id, NB_JWS_SIGNATURE, mac, sizeof(mac), &expected);
         if (r < 0 || expected.error < 0)
-                return r < 0 ? r : expected.error;
+                return -ENOMEM;
         snprintf(path, sizeof(path), "data." NB_SIGNATURE_PREFIX "%s", token->id);
         found = nb_json_string(&verification->info, path);
         if (found && !strcmp(found, expected.data))

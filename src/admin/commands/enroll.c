@@ -35,15 +35,13 @@ struct enroll {
 /* No message quotes the text. */
 static int read_key(struct enroll *enroll, struct nb_failure *f) {
         const char *path = enroll->key_path, *text, *flaw = "it is not one public key";
-        const bool is_stream = strcmp(path, "-") == 0;
         struct nb_secret *key = &enroll->key;
-        int r = is_stream ? nb_sources_read_stream(STDIN_FILENO, "standard input", KEY_MAX, key, f)
-                          : nb_path_read(-1, path, KEY_MAX, key);
+        int r = !strcmp(path, "-")
+                        ? nb_sources_read_stream(STDIN_FILENO, "standard input", KEY_MAX, key, f)
+                        : nb_path_read(-1, path, KEY_MAX, key);
 
         if (r < 0)
-                return is_stream ? r
-                                 : nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r,
-                                                  "cannot read '%s': %m", path);
+                return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r, "cannot read '%s': %m", path);
         text = key->data ? key->data : "";
         r = key->len > NB_NODE_RECORD_KEY_MAX
                     ? -EINVAL
