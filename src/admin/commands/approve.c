@@ -69,9 +69,8 @@ static bool is_renewal(const struct nb_node_request *request) {
 
 /* Of another one than it names: no node has a reason to ask for the certificate of another. */
 static bool is_of_a_node(const struct nb_node_request *request) {
-        static const char prefix[] = "system:node:";
-
-        return request->is_group_exact || !strncmp(request->username, prefix, strlen(prefix));
+        return request->is_group_exact ||
+               !strncmp(request->username, "system:node:", strlen("system:node:"));
 }
 
 static void judge_client(struct review *review) {
@@ -226,21 +225,18 @@ static int write_decision(struct approve *approve, const struct nb_node_request 
 /* A decision is final, so the opposite one is a failure. */
 static int report_decided(const struct approve *approve, const struct nb_node_request *request,
                           bool is_rehearsal, struct nb_failure *f) {
-        static const char *const states[] = {
-                [NB_CSR_STATE_APPROVED] = "approved",
-                [NB_CSR_STATE_DENIED] = "denied",
-                [NB_CSR_STATE_FAILED] = "failed",
-        };
         const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
+        const char *refused = request->state == NB_CSR_STATE_DENIED ? "denied" : "failed";
+        const char *state = is_approved ? "approved" : refused;
 
         if (is_approved == approve->is_denying)
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final; %s",
-                                      request->name, states[request->state],
+                                      request->name, state,
                                       is_approved ? "revoke its token, and delete the Node if it "
                                                     "is not the intended machine"
                                                   : "the machine has to submit a new request");
         if (!is_rehearsal)
-                printf("%s is already %s\n", request->name, states[request->state]);
+                printf("%s is already %s\n", request->name, state);
         return 0;
 }
 

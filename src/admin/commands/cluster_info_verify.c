@@ -106,11 +106,9 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
                 return 0;
         }
         verification->kubeconfig = nb_json_string(&verification->info, "data.kubeconfig");
-        printf(OK "cluster-info exists\n");
-        if (!own->ca)
-                return 0;
-        if (nb_publication_has_ca(&verification->cluster, own))
-                printf(OK "cluster-info has the CA certificates of the kubeconfig\n");
+        if (!own->ca || nb_publication_has_ca(&verification->cluster, own))
+                printf(OK "cluster-info exists%s\n",
+                       own->ca ? ", with the CA certificates of the kubeconfig" : "");
         else
                 report(verification, LEVEL_PROBLEM, PUBLISH " shows the difference",
                        "cluster-info has other CA certificates than the kubeconfig");

@@ -13,7 +13,7 @@
 #define FORM "%-23s   %-22s %-24s %-30s %-50s %s\n"
 
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f) {
-        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
+        char name[64];
 
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%.*s", NB_TOKEN_ID_LEN, id);
         return nb_secret_delete(admin, name, NULL, NULL, f);
