@@ -98,12 +98,10 @@ static int set_names(struct nb_node_record *record, const char *list, bool is_ad
         record->n_names = n;
         if (!list[0] || nb_node_record_add_names(record, list, is_address) >= 0)
                 return 0;
-        return nb_admin_refuse_word(
-                is_address ? "'--addresses' to be a list such as 10.0.0.5,fd00::5, of at most 32 "
-                             "addresses and names together"
-                           : "'--dns-names' to be a list such as node1.example.org,node1.lan, of "
-                             "at most 32 addresses and names together",
-                list, f);
+        return nb_admin_refuse_word("'--addresses' and '--dns-names' to be lists such as "
+                                    "10.0.0.5,fd00::5 and node1.example.org,node1.lan, with at "
+                                    "most 32 entries together",
+                                    list, f);
 }
 
 static int set_all_names(struct enroll *enroll, struct nb_failure *f) {
