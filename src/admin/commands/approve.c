@@ -183,8 +183,7 @@ static int show_request(void *userdata, struct nb_json *item) {
         printf("    requested by %s%s%s%s\n", request->username, description[0] ? " (" : "",
                description, description[0] ? ")" : "");
         for (unsigned i = 0; i < request->facts.n_names; i++)
-                printf("%s%s%s", i == 0 ? "    names: " : ", ", request->facts.names[i].text,
-                       i + 1 == request->facts.n_names ? "\n" : "");
+                printf("    name: %s\n", request->facts.names[i].text);
         printf("    %s\n", review.approval ? review.approval : review.objection.detail);
         return 0;
 }

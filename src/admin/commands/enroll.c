@@ -14,8 +14,7 @@
 #include "system/clock.h"
 #include "system/sources.h"
 
-#define KEY_MAX ((size_t)64 * 1024)
-#define BODY_MAX ((size_t)64 * 1024)
+#define TEXT_MAX ((size_t)64 * 1024) /* of a key, and of a record in JSON */
 
 struct enroll {
         struct nb_admin admin;
@@ -37,8 +36,8 @@ static int read_key(struct enroll *enroll, struct nb_failure *f) {
         const char *path = enroll->key_path, *text, *flaw = "it is not one public key";
         struct nb_secret *key = &enroll->key;
         int r = !strcmp(path, "-")
-                        ? nb_sources_read_stream(STDIN_FILENO, "standard input", KEY_MAX, key, f)
-                        : nb_path_read(-1, path, KEY_MAX, key);
+                        ? nb_sources_read_stream(STDIN_FILENO, "standard input", TEXT_MAX, key, f)
+                        : nb_path_read(-1, path, TEXT_MAX, key);
 
         if (r < 0)
                 return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r, "cannot read '%s': %m", path);
@@ -129,7 +128,7 @@ static int read_record(struct enroll *enroll, bool is_forced, struct nb_failure 
 
 /* Creates or replaces the record. *ret_date is the time by the clock of the API server. */
 static int write_record(struct enroll *enroll, time_t *ret_date, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(TEXT_MAX);
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         static const char what[] = "writing the record of the node";
