@@ -82,6 +82,19 @@ def test_another_request_claims_the_token_meanwhile(api):
     assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and f"The bootstrap token {TOKEN} is for one use" in done.stderr and conditions(api) == []
 
 
+def test_a_token_that_another_request_has_used(api):
+    """It may be the same machine with a new key, which only an administrator can know. A claim is never released."""
+    token = put_token(api)
+    put_csr(api)
+    Cluster(api).claim(TOKEN, "csr-0", "another", token)
+    [item] = admin.pending(api.run("approve").stdout).values()
+    assert item["suspicious"] and "another request has used it (csr-0)" in item["verdict"]
+    done = api.run("approve", "csr-1")
+    assert done.returncode == 65 and "csr-1: FORGED? The bootstrap token" in done.stderr and "; --force approves it" in done.stderr
+    assert api.run("approve", "csr-1", "--force").returncode == 0 and [entry["type"] for entry in conditions(api)] == ["Approved"]
+    assert api.objects.look(f"{LEASES}/node-bootstrap-token-{TOKEN}")["spec"]["holderIdentity"] == "another"
+
+
 def test_what_is_no_api_server(api):
     """The remedy is for an administrator with a kubeconfig, not for a machine that joins."""
     put_csr(api)

@@ -35,6 +35,24 @@ def test_options_are_listed(command):
     assert listed == told - COMMON and {"help", "version"} <= told
 
 
+@pytest.mark.parametrize("words, offered", [
+    ([""], ["token", "cluster-info", "approve", "enroll", "controller"]), (["token", ""], ["create", "list", "revoke"]),
+    (["cluster-info", "v"], ["verify"]), (["approve", ""], []), (["token", "list", "--k"], ["--kubeconfig="]),
+], ids=" ".join)
+def test_completion(words, offered):
+    script = """
+        source "$1"; shift
+        compopt() { :; }  # there is no completion under way
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _node_bootstrap_admin
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    program = Path(find_program("node-bootstrap-admin"))
+    done = subprocess.run(["bash", "-euc", script, "bash", SOURCE / "packaging/completion/node-bootstrap-admin", program.name, *words],
+                          env={"PATH": f"{program.parent}:/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == offered
+
+
 def test_the_drop_in_loads_the_key_that_enroll_seals():
     text = help_of("enroll")
     name, path = re.search(r"^  LoadCredentialEncrypted=(.*):(.*)$", text, re.M).groups()

@@ -26,7 +26,7 @@ OBJECTS = [
 RESOURCES = list(dict.fromkeys(resource for resource, _ in OBJECTS))
 KINDS = {"configmaps": "ConfigMap", "roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
          "clusterrolebindings": "ClusterRoleBinding"}
-VERBS = ["get", "create", "patch"]
+WORDS = {"get": "", "create": "creating the ", "patch": "changing the "}
 DAMAGE = {"configmaps": {"data": {"kubeconfig": "damaged"}}, "roles": {"rules": []}, "clusterroles": {"rules": []},
           "rolebindings": {"subjects": []}, "clusterrolebindings": {"subjects": []}}
 
@@ -61,13 +61,13 @@ def complete(api):
 
 
 def verify_report(done, verb, resource, n_done):
-    assert f"{KINDS[resource]} " in done.stderr, done.stderr
+    assert f": {WORDS[verb]}{KINDS[resource]} " in done.stderr, done.stderr
     assert sum("will be" not in line and line.endswith((" created", " changed")) for line in done.stdout.splitlines()) == n_done
     assert (f"{n_done} of {len(OBJECTS)} changes were already made" in done.stderr) == (n_done > 0)
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", WORDS)
 def test_forbidden(api, verb, resource):
     if verb == "patch":
         damage(api)
@@ -88,7 +88,7 @@ def test_conflict(api, verb, reason, resource):
         damage(api)
     api.on(f"{verb} {resource}", lambda _: status(409, reason, "somebody else was faster"), times=1)
     done = publish(api)
-    assert done.returncode == 75 and "it already exists, or somebody else has changed it" in done.stderr
+    assert done.returncode == 75 and "it already exists, or somebody else has changed or deleted it" in done.stderr
     verify_report(done, verb, resource, before(resource))
     complete(api)
 
@@ -102,7 +102,7 @@ def carried_out(api):
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", WORDS)
 @pytest.mark.parametrize("is_carried_out", [False, True], ids=["refused", "carried-out"])
 def test_api_server_goes_away(api, verb, resource, is_carried_out):
     if verb == "patch":

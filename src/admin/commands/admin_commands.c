@@ -5,14 +5,12 @@
 
 int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows, int max,
                        struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
         int n = 0, row;
 
         options->rows = rows;
         while ((row = nb_options_next(options, f)) >= 0 && row != NB_OPTIONS_END) {
                 if (row == NB_OPTIONS_WORD && n == max)
-                        return nb_failure_set(f, NB_USAGE, 0, "unexpected argument %s",
-                                              nb_word_quote(options->value, quoted));
+                        return nb_admin_refuse_word("no further argument", options->value, f);
                 if (row == NB_OPTIONS_WORD)
                         options->argv[n++] = options->argv[options->at];
                 else if (rows[row].value && !strcmp(rows[row].value, "LIST") &&
@@ -55,8 +53,8 @@ int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const str
         r = nb_admin_perform(admin, call, ret_answer, f);
         if (r != 404 && r != 409)
                 return r;
-        return nb_failure_set_http(f, r == 404 ? NB_ADMIN_MISSING : NB_ADMIN_CONFLICT, r, "%s: %s",
-                                   call->what,
-                                   r == 404 ? "it, or its namespace, does not exist"
-                                            : "it already exists, or somebody else has changed it");
+        return nb_failure_set_http(f, NB_ADMIN_CONFLICT, r,
+                                   "%s: it already exists, or somebody else has changed or deleted "
+                                   "it",
+                                   call->what);
 }

@@ -42,8 +42,8 @@ int nb_admin_refuse_word(const char *expected, const char *found, struct nb_fail
 /* Verifies the name of a node on the command line. 0 or NB_USAGE. */
 int nb_admin_verify_node(const char *name, struct nb_failure *f);
 
-/* nb_admin_perform() for a change, with `body`, which may be incomplete. A 404 is NB_ADMIN_MISSING,
- * a 409 NB_ADMIN_CONFLICT. */
+/* nb_admin_perform() for a change, with `body`, which may be incomplete. A 404 and a 409 are
+ * NB_ADMIN_CONFLICT. */
 int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const struct nb_buffer *body,
                    struct nb_http_answer *ret_answer, struct nb_failure *f);
 

@@ -68,9 +68,8 @@ static bool is_renewal(const struct nb_node_request *request) {
 
 /* Of another one than it names: no node has a reason to ask for the certificate of another. */
 static bool is_of_a_node(const struct nb_node_request *request) {
-        static const char prefix[] = "system:node:";
-
-        return request->is_group_exact || !strncmp(request->username, prefix, strlen(prefix));
+        return request->is_group_exact ||
+               !strncmp(request->username, "system:node:", strlen("system:node:"));
 }
 
 static void judge_client(struct review *review) {
@@ -183,19 +182,9 @@ static int show_request(void *userdata, struct nb_json *item) {
         printf("    requested by %s%s%s%s\n", request->username, description[0] ? " (" : "",
                description, description[0] ? ")" : "");
         for (unsigned i = 0; i < request->facts.n_names; i++)
-                printf("%s%s%s", i == 0 ? "    names: " : ", ", request->facts.names[i].text,
-                       i + 1 == request->facts.n_names ? "\n" : "");
+                printf("    name: %s\n", request->facts.names[i].text);
         printf("    %s\n", review.approval ? review.approval : review.objection.detail);
         return 0;
-}
-
-static int show_requests(struct approve *approve, struct nb_failure *f) {
-        int r = nb_admin_list(&approve->admin, "listing certificate signing requests", NB_CSRS_PATH,
-                              show_request, approve, NULL, f);
-
-        if (r >= 0 && !approve->has_header)
-                printf("no node waits for an approval\n");
-        return r;
 }
 
 /* --- Deciding --- */
@@ -234,21 +223,18 @@ static int write_decision(struct approve *approve, const struct nb_node_request 
 /* A decision is final, so the opposite one is a failure. */
 static int report_decided(const struct approve *approve, const struct nb_node_request *request,
                           bool is_rehearsal, struct nb_failure *f) {
-        static const char *const states[] = {
-                [NB_CSR_STATE_APPROVED] = "approved",
-                [NB_CSR_STATE_DENIED] = "denied",
-                [NB_CSR_STATE_FAILED] = "failed",
-        };
         const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
+        const char *refused = request->state == NB_CSR_STATE_DENIED ? "denied" : "failed";
+        const char *state = is_approved ? "approved" : refused;
 
         if (is_approved == approve->is_denying)
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final; %s",
-                                      request->name, states[request->state],
+                                      request->name, state,
                                       is_approved ? "revoke its token, and delete the Node if it "
                                                     "is not the intended machine"
                                                   : "the machine has to submit a new request");
         if (!is_rehearsal)
-                printf("%s is already %s\n", request->name, states[request->state]);
+                printf("%s is already %s\n", request->name, state);
         return 0;
 }
 
@@ -312,7 +298,10 @@ int nb_approve(struct nb_options *options, struct nb_failure *f) {
                 return nb_failure_set(f, NB_USAGE, 0, "'--force' and '--deny' require names");
         r = nb_admin_connect(&approve.admin.place, &approve.admin, f);
         if (r >= 0 && n == 0)
-                r = show_requests(&approve, f);
+                r = nb_admin_list(&approve.admin, "listing certificate signing requests",
+                                  NB_CSRS_PATH, show_request, &approve, NULL, f);
+        if (r >= 0 && n == 0 && !approve.has_header)
+                printf("no node waits for an approval\n");
         /* All are reviewed before the first is approved, so that nothing is half done. */
         for (int i = 0; i < 2 * n && r >= 0; i++)
                 r = decide_request(&approve, options->argv[i % n], i < n, f);

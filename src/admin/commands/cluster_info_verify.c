@@ -104,11 +104,9 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
                 return 0;
         }
         verification->kubeconfig = nb_json_string(&verification->info, "data.kubeconfig");
-        printf(OK "cluster-info exists\n");
-        if (!own->ca)
-                return 0;
-        if (nb_publication_has_ca(&verification->cluster, own))
-                printf(OK "cluster-info has the CA certificates of the kubeconfig\n");
+        if (!own->ca || nb_publication_has_ca(&verification->cluster, own))
+                printf(OK "cluster-info exists%s\n",
+                       own->ca ? ", with the CA certificates of the kubeconfig" : "");
         else
                 report(verification, LEVEL_PROBLEM, PUBLISH " shows the difference",
                        "cluster-info has other CA certificates than the kubeconfig");
@@ -117,10 +115,9 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
 
 /* Asks as a joining machine does: without a credential, at the server in cluster-info, with its
  * CAs. */
-static int check_anonymous(struct verification *verification, _unused_ struct nb_failure *f) {
+static int check_anonymous(struct verification *verification, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
-        struct nb_failure failure = { 0 };
         char server[NB_URL_MAX];
         int r;
 
@@ -132,26 +129,27 @@ static int check_anonymous(struct verification *verification, _unused_ struct nb
                        "`node-bootstrap-admin cluster-info publish --server=URL --force` replaces "
                        "it",
                        "cluster-info names %s, which other machines cannot reach", server);
-        r = nb_api_init(&api, &verification->cluster, NULL, nb_now_ms() + TIMEOUT_MS, &failure);
+        r = nb_api_init(&api, &verification->cluster, NULL, nb_now_ms() + TIMEOUT_MS, f);
         if (r >= 0)
-                r = nb_cluster_info_fetch_verified(&api, &info, &failure);
-        if (r == -ECANCELED && failure.code == NB_NONE)
+                r = nb_cluster_info_fetch_verified(&api, &info, f);
+        if (r == -ECANCELED && f->code == NB_NONE)
                 return r;
         if (r >= 0)
                 printf(OK "anybody can read cluster-info at %s\n", server);
-        else if (failure.http_status == 401 || failure.http_status == 403) {
+        else if (f->http_status == 401 || f->http_status == 403) {
                 report(verification, LEVEL_PROBLEM,
                        PUBLISH " repairs the Role and RoleBinding; if they exist, allow anonymous "
                                "requests for the path:",
                        "machines without a credential cannot read cluster-info at %s (%ld)", server,
-                       failure.http_status);
+                       f->http_status);
                 printf(STANZA);
         } else
                 report(verification, LEVEL_PROBLEM,
                        "make the address reachable, with a certificate of that CA, or name another "
                        "server with `node-bootstrap-admin cluster-info publish --server=URL "
                        "--force`",
-                       "%s", failure.detail);
+                       "%s", f->detail);
+        nb_failure_clear(f);
         return 0;
 }
 

@@ -14,8 +14,7 @@
 #include "system/clock.h"
 #include "system/sources.h"
 
-#define KEY_MAX ((size_t)64 * 1024)
-#define BODY_MAX ((size_t)64 * 1024)
+#define TEXT_MAX ((size_t)64 * 1024) /* of a key, and of a record in JSON */
 
 struct enroll {
         struct nb_admin admin;
@@ -35,15 +34,13 @@ struct enroll {
 /* No message quotes the text. */
 static int read_key(struct enroll *enroll, struct nb_failure *f) {
         const char *path = enroll->key_path, *text, *flaw = "it is not one public key";
-        const bool is_stream = strcmp(path, "-") == 0;
         struct nb_secret *key = &enroll->key;
-        int r = is_stream ? nb_sources_read_stream(STDIN_FILENO, "standard input", KEY_MAX, key, f)
-                          : nb_path_read(-1, path, KEY_MAX, key);
+        int r = !strcmp(path, "-")
+                        ? nb_sources_read_stream(STDIN_FILENO, "standard input", TEXT_MAX, key, f)
+                        : nb_path_read(-1, path, TEXT_MAX, key);
 
         if (r < 0)
-                return is_stream ? r
-                                 : nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r,
-                                                  "cannot read '%s': %m", path);
+                return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r, "cannot read '%s': %m", path);
         text = key->data ? key->data : "";
         r = key->len > NB_NODE_RECORD_KEY_MAX
                     ? -EINVAL
@@ -92,11 +89,9 @@ static int set_names(struct nb_node_record *record, const char *list, bool is_ad
                      struct nb_failure *f) {
         if (!list || nb_node_record_set_names(record, list, is_address))
                 return 0;
-        return nb_admin_refuse_word(is_address ? "'--addresses' to be a list such as "
-                                                 "10.0.0.5,fd00::5, of less than 4096 characters"
-                                               : "'--dns-names' to be a list such as "
-                                                 "node1.example.org,node1.lan, of less than 4096 "
-                                                 "characters",
+        return nb_admin_refuse_word("'--addresses' and '--dns-names' to be lists such as "
+                                    "10.0.0.5,fd00::5 and node1.example.org,node1.lan, each of "
+                                    "less than 4096 characters",
                                     list, f);
 }
 
@@ -125,7 +120,7 @@ static int read_record(struct enroll *enroll, bool is_forced, struct nb_failure 
 
 /* Creates or replaces the record. *ret_date is the time by the clock of the API server. */
 static int write_record(struct enroll *enroll, time_t *ret_date, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(TEXT_MAX);
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         static const char what[] = "writing the record of the node";

@@ -13,7 +13,7 @@
 #define FORM "%-23s   %-22s %-24s %-30s %-50s %s\n"
 
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f) {
-        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
+        char name[64];
 
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%.*s", NB_TOKEN_ID_LEN, id);
         return nb_secret_delete(admin, name, NULL, NULL, f);
@@ -107,18 +107,6 @@ static int revoke_secret(void *userdata, struct nb_json *item) {
         return revoke_token(revocation, name + prefix_len, item->f);
 }
 
-static int revoke_of_node(struct revocation *revocation, struct nb_failure *f) {
-        int r = nb_admin_list(revocation->admin, "listing the tokens",
-                              NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
-                              revocation, NULL, f);
-
-        if (r >= 0 && revocation->n == 0)
-                r = nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
-                                        "there is no bound token for the node '%s'",
-                                        revocation->node);
-        return r;
-}
-
 /* All words are checked before the first token is deleted. If one token is missing, the others are
  * deleted nevertheless. */
 int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
@@ -145,7 +133,13 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (revocation.node)
-                return revoke_of_node(&revocation, f);
+                r = nb_admin_list(&admin, "listing the tokens",
+                                  NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
+                                  &revocation, NULL, f);
+        if (r >= 0 && revocation.node && revocation.n == 0)
+                return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
+                                           "there is no bound token for the node '%s'",
+                                           revocation.node);
         for (int i = 0; i < n && r >= 0; i++) {
                 r = revoke_token(&revocation, options->argv[i], f);
                 if (r == 0)
@@ -153,5 +147,5 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
                                                   "there is no token with the ID '%.*s'",
                                                   NB_TOKEN_ID_LEN, options->argv[i]);
         }
-        return f->code == NB_NONE ? 0 : -ENOENT;
+        return r < 0 ? r : f->code == NB_NONE ? 0 : -ENOENT;
 }

@@ -35,12 +35,15 @@ static void creation_done(struct creation *creation) {
 
 /* A random token if `text` is NULL. */
 static int set_text(struct nb_bootstrap_token *token, const char *text, struct nb_failure *f) {
-        const size_t len = text ? strlen(text) : 0;
         char flaw[NB_TOKEN_FLAW_SIZE];
-        int r = text ? 0 : nb_bootstrap_token_generate(token);
+        size_t len;
 
-        if (r < 0 || !text)
+        if (!text) {
+                int r = nb_bootstrap_token_generate(token);
+
                 return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot generate a token: %m") : 0;
+        }
+        len = strlen(text);
         if (len != NB_TOKEN_LEN || nb_token_verify(text, len) < 0) {
                 nb_token_find_flaw(text, len, flaw);
                 return nb_failure_set(f, NB_USAGE, EINVAL,
@@ -60,7 +63,7 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
         struct nb_bootstrap_token *token = &creation->token;
         uint64_t ms = creation->node ? NB_TOKEN_TTL_NODE_SEC * 1000
                                      : NB_TOKEN_TTL_DEFAULT_SEC * 1000;
-        int r = 0;
+        int r;
 
         if (creation->node && creation->is_enrolled)
                 return nb_failure_set(f, NB_USAGE, 0,
@@ -78,16 +81,16 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
         creation->form = nb_handout_find(form);
         if (!creation->form)
                 return nb_admin_refuse_word("'--print' to be " NB_HANDOUT_NAMES, form, f);
-        if (creation->node)
-                r = nb_admin_verify_node(creation->node, f);
-        if (r < 0)
-                return r;
         if (creation->is_restricted && !strcmp(form, "kubeadm"))
                 nb_log(LOG_WARNING, NB_NONE,
                        "`kubeadm join` also reads the Node and ConfigMaps of the cluster, which "
                        "this token may not; `node-bootstrap setup` can join with it");
-        if (creation->node)
+        if (creation->node) {
+                r = nb_admin_verify_node(creation->node, f);
+                if (r < 0)
+                        return r;
                 strcpy(token->node, creation->node);
+        }
         token->may_sign = token->may_authenticate = true;
         token->expires = ms > 0 ? time(NULL) + (time_t)(ms / 1000) : 0;
         strcpy(token->groups, creation->node          ? NB_TOKEN_GROUP_NODE
@@ -138,7 +141,7 @@ static int submit_token(struct nb_admin *admin, const struct nb_bootstrap_token 
         (void)nb_bootstrap_token_format(token, &body);
         r = nb_admin_write(admin, &call, &body, &answer, f);
         nb_buffer_wipe(&answer.body);
-        if (r < 0 && f->code == NB_ADMIN_CONFLICT)
+        if (f->code == NB_ADMIN_CONFLICT)
                 f->code = NB_ADMIN_EXISTS;
         return r;
 }

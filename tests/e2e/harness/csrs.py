@@ -107,8 +107,8 @@ def pending(text):
             item = items[name] = {"node": node, "kind": kind, "state": " ".join(state), "proof": proof, "names": []}
         elif line.startswith("    requested by "):
             item["requestor"] = line.removeprefix("    requested by ")
-        elif line.startswith("    names: "):
-            item["names"] = line.removeprefix("    names: ").split(", ")
+        elif line.startswith("    name: "):
+            item["names"].append(line.removeprefix("    name: "))
         else:
             item["verdict"] = line.strip()
             item["suspicious"] = not item["verdict"].startswith(("ok: ", "check it: "))
