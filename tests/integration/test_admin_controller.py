@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap-admin controller against a scripted API: what it approves, and what it leaves."""
 
-import json
 import signal
 import time
 
 import pytest
 import faults
-import objects
 import pki
 from admin_cluster import (APPROVAL, BOUND, CSRS, Cluster, ENROLLED, EVENTS, LEASES, NODES, SECRETS, await_true, controllers, holder_of, key_of,
                            prove)
 from csrs import timestamp
-from endpoint import Reply
 
 
 @pytest.fixture
@@ -432,7 +429,7 @@ def test_an_automatic_approval_of_a_stolen_token_is_reported(cluster, start):
     assert cluster.holder("aaaaaa") is None
 
 
-# Restarts, and two of them.
+# Restarts.
 
 
 def test_a_controller_that_dies_between_claim_and_approval_is_continued(api, cluster, start):
@@ -566,46 +563,3 @@ def test_a_token_that_was_created_again_is_not_revoked_for_the_use_of_the_first(
     cluster.token("aaaaaa", "n1")
     time.sleep(4)
     assert cluster.exists("aaaaaa")
-
-
-def test_two_controllers_approve_one_of_two_concurrent_requests(api, cluster, start):
-    start()
-    start()
-    cluster.await_leader()
-    for i in range(5):
-        token_id = f"{i}{i}{i}{i}{i}{i}"
-        cluster.token(token_id, f"n{i}")
-        cluster.request(f"{i}-a", f"n{i}", token_id)
-        cluster.request(f"{i}-b", f"n{i}", token_id)
-    api.objects.wait(lambda: len(cluster.api.objects.all(EVENTS)) == 5)
-    for i in range(5):
-        assert sorted(cluster.conditions(f"{i}-a") + cluster.conditions(f"{i}-b")) == ["Approved"]
-
-
-def test_claims_alone_keep_two_leaders_from_approving_twice(api, cluster, start):
-    api.on("get leases", lambda request: objects.Place("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x").missing().reply
-           if request.place.name == "node-bootstrap-controller" else None)
-    api.on("create leases", lambda request: Reply(201, pki.compact(
-        {"kind": "Lease", "metadata": {"resourceVersion": "1"}, "spec": {}})) if
-        request.json()["metadata"]["name"] == "node-bootstrap-controller" else None)
-    for controller in (start(), start()):
-        controller.wait_line("is the leader")
-    for i in range(5):
-        token_id = f"{i}{i}{i}{i}{i}{i}"
-        cluster.token(token_id, f"n{i}")
-        cluster.request(f"{i}-a", f"n{i}", token_id)
-        cluster.request(f"{i}-b", f"n{i}", token_id)
-    for i in range(5):
-        api.objects.wait(lambda i=i: cluster.conditions(f"{i}-a") + cluster.conditions(f"{i}-b"))
-    cluster.settle()
-    for i in range(5):
-        assert sorted(cluster.conditions(f"{i}-a") + cluster.conditions(f"{i}-b")) == ["Approved"]
-
-
-def test_a_standby_takes_over_from_a_leader_that_stops(cluster, start):
-    first = start()
-    first.wait_line("is the leader")
-    second = start()
-    assert first.stop() == 0
-    second.wait_line("is the leader", timeout=5)
-    cluster.settle()

@@ -19,11 +19,14 @@ CREDENTIAL = "etc/credstore/node-bootstrap.token"
 
 
 @pytest.fixture
-def printed(api):
-    """printed(form): the text for NAME, with TOKEN."""
+def cluster_info(api):
     document = {"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": api.user_cluster()}]}
     api.objects.put("/api/v1/namespaces/kube-public/configmaps/cluster-info", data={"kubeconfig": json.dumps(document)})
 
+
+@pytest.fixture
+def printed(api, cluster_info):
+    """printed(form): the text for NAME, with TOKEN."""
     def make(form, *words):
         done = api.run("token", "create", TOKEN, "--print", form, "--node", NAME, *words)
         assert done.returncode == 0, done.stderr
@@ -116,7 +119,7 @@ def test_check_finds_everything(tmp_path, printed, expected, form):
         assert (json.dumps(value) if isinstance(value, list) else value) in text
 
 
-def test_a_launch_template_gets_a_new_token(api, run, tmp_path):
+def test_a_launch_template_gets_a_new_token(api, cluster_info, run, tmp_path):
     """docs/autoscaling.md: the job hands a template's user data to aws in a file, and leaves no file behind."""
     program = tmp_path / "bin/node-bootstrap-admin"
     program.parent.mkdir()
