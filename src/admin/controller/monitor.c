@@ -19,7 +19,7 @@
 struct nb_monitor {
         int fd;                    /* that listens */
         struct MHD_Daemon *daemon; /* NULL: the thread could not be started again */
-        bool is_full;              /* all connections were in use at the last publication */
+        uint64_t free_ms;          /* when there was room for a connection */
         pthread_mutex_t mutex;     /* of everything below */
         struct nb_buffer metrics;
         const char *unready;
@@ -134,19 +134,19 @@ static void start_thread(struct nb_monitor *monitor) {
 
 /* The time limit of libmicrohttpd is for silence: with a byte every few seconds on each connection,
  * anybody could keep the probes out, and kubelet would restart the controller. */
-static void make_room(struct nb_monitor *monitor) {
+static void make_room(struct nb_monitor *monitor, uint64_t now_ms) {
         if (monitor->daemon) {
                 const union MHD_DaemonInfo *info = MHD_get_daemon_info(
                         monitor->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
 
-                const bool was_full = monitor->is_full;
-
-                monitor->is_full = info->num_connections >= NB_MONITOR_CONNECTIONS_MAX;
-                if (!monitor->is_full || !was_full)
+                if (info->num_connections < NB_MONITOR_CONNECTIONS_MAX)
+                        monitor->free_ms = now_ms;
+                if (now_ms < monitor->free_ms + NB_MONITOR_FULL_MS)
                         return;
                 (void)MHD_quiesce_daemon(monitor->daemon);
                 MHD_stop_daemon(monitor->daemon);
         }
+        monitor->free_ms = now_ms;
         start_thread(monitor);
 }
 
@@ -169,7 +169,7 @@ int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, str
                 return nb_failure_set_memory(f);
         (void)pthread_mutex_init(&monitor->mutex, NULL);
         monitor->fd = fd;
-        monitor->published_ms = nb_now_ms();
+        monitor->published_ms = monitor->free_ms = nb_now_ms();
         monitor->unready = "all objects";
         *ret_monitor = monitor;
         start_thread(monitor);
@@ -181,16 +181,17 @@ int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, str
 
 void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics,
                         const char *unready) {
+        const uint64_t now_ms = nb_now_ms();
         struct nb_buffer old;
 
         (void)pthread_mutex_lock(&monitor->mutex);
         old = monitor->metrics;
         monitor->metrics = *metrics;
         monitor->unready = unready;
-        monitor->published_ms = nb_now_ms();
+        monitor->published_ms = now_ms;
         (void)pthread_mutex_unlock(&monitor->mutex);
         *metrics = old;
-        make_room(monitor);
+        make_room(monitor, now_ms);
 }
 
 void nb_monitor_stop(struct nb_monitor *monitor) {

@@ -16,6 +16,7 @@
 #include "base/failure.h"
 
 #define NB_MONITOR_CONNECTIONS_MAX 16
+#define NB_MONITOR_FULL_MS 10000
 /* As WatchdogSec= of the unit. The loop publishes every 5 s; it waits longest for a credential
  * program, for 60 s (NB_PROCESS_TIMEOUT_MS). */
 #define NB_MONITOR_STUCK_MS 120000
@@ -27,8 +28,8 @@ struct nb_monitor;
 int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, struct nb_failure *f);
 
 /* Takes the metrics, and gives the old ones back. `unready` are the objects that are not watched,
- * for /readyz; NULL if all are. Also ends all connections if there was no room for another one, the
- * last time neither. */
+ * for /readyz; NULL if all are. Also ends all connections if there has been no room for another one
+ * for NB_MONITOR_FULL_MS. */
 void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics, const char *unready);
 
 /* What is served at a path other than /metrics, `silent_ms` after the last publication. Returns the
