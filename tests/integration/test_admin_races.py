@@ -8,7 +8,7 @@ import pytest
 import faults
 import pki
 from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, prove
-from admin_serving import NODE, SERVICES, approval, event, put_node, put_policy, submit
+from admin_serving import SERVICES, approval, event, put_node, put_policy, submit
 
 KEY = pki.new_key()
 

@@ -26,6 +26,30 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
         nb_failure_add(f, "; server and CA are from %s", admin->origin);
 }
 
+/* The outcome of an answered call: 1 and the answer, or the failure of the call. A page is returned
+ * once, and then the next page can be started. */
+static int take_answer(struct nb_exchange_call *call, bool is_page,
+                       struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        struct nb_http_answer copy = call->answer;
+
+        if (call->r < 0) {
+                *f = call->failure;
+                return call->r;
+        }
+        if (is_page) {
+                call->is_answered = false;
+                *ret_answer = TAKE(call->answer);
+                return 1;
+        }
+        copy.body = (struct nb_buffer)NB_BUFFER_INIT(copy.body.max);
+        if (call->answer.body.data)
+                nb_buffer_append(&copy.body, call->answer.body.data, call->answer.body.len);
+        if (copy.body.error < 0)
+                return nb_failure_set_memory(f);
+        *ret_answer = copy;
+        return 1;
+}
+
 /* With an exchange: -EINPROGRESS until the answer is there. */
 static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
                      const struct nb_call *api_call, struct nb_http_answer *ret_answer,
@@ -56,7 +80,7 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
         if (TAKE(own->is_new))
                 nb_admin_count(admin, own->r < 0 ? 0 : own->answer.status);
         if (own->is_answered)
-                return nb_exchange_answer(own, call->list, ret_answer, f);
+                return take_answer(own, call->list, ret_answer, f);
         if (own->transfer)
                 return -EINPROGRESS;
         nb_buffer_wipe(&own->body);
@@ -200,12 +224,18 @@ static int visit_items(struct nb_json *json, nb_admin_visit *visit, void *userda
         return json->r;
 }
 
-static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
-                      bool is_consistent, nb_admin_visit *visit, void *userdata,
-                      struct nb_failure *f) {
-        do {
+int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
+                  void *userdata, char *ret_version, struct nb_failure *f) {
+        struct nb_exchange_call alone = { 0 }, *list = &alone;
+
+        snprintf(alone.path, sizeof(alone.path), "%s", path);
+        if (admin->exchange)
+                list = nb_exchange_find(admin->exchange, "LIST", path, f);
+        if (!list)
+                return -ENOMEM;
+        while (!list->is_complete) {
                 _cleanup_(nb_json_done) struct nb_json json = { 0 };
-                int r = read_page(admin, what, list, is_consistent, &json, f);
+                int r = read_page(admin, what, list, ret_version, &json, f);
 
                 /* Anyone who may create objects can make them so large that a page is above the
                  * limits, so try with fewer. */
@@ -221,28 +251,11 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
                 nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
                 nb_json_line(&json, "metadata.resourceVersion", list->version,
                              sizeof(list->version));
-                list->is_complete = !list->next[0];
                 r = visit_items(&json, visit, userdata);
                 if (r < 0)
                         return r;
-        } while (!list->is_complete);
-        return 0;
-}
-
-int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
-                  void *userdata, char *ret_version, struct nb_failure *f) {
-        struct nb_exchange_call alone = { 0 }, *list = &alone;
-        int r;
-
-        if (admin->exchange)
-                list = nb_exchange_find(admin->exchange, "LIST", path, f);
-        else
-                snprintf(alone.path, sizeof(alone.path), "%s", path);
-        if (!list)
-                return -ENOMEM;
-        r = list->is_complete ? 0 : list_pages(admin, what, list, ret_version, visit, userdata, f);
-        if (r < 0)
-                return r;
+                list->is_complete = !list->next[0];
+        }
         if (ret_version)
                 memcpy(ret_version, list->version, sizeof(list->version));
         return 0;

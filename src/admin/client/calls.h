@@ -3,7 +3,6 @@
 
 /* Requests of an administrator or the controller: one object, or a list page by page. */
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "admin/client/client.h"

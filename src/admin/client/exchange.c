@@ -32,28 +32,6 @@ struct nb_exchange_call *nb_exchange_find(struct nb_exchange *exchange, const ch
         return call;
 }
 
-int nb_exchange_answer(struct nb_exchange_call *call, bool is_page,
-                       struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        struct nb_http_answer copy = call->answer;
-
-        if (call->r < 0) {
-                *f = call->failure;
-                return call->r;
-        }
-        if (is_page) {
-                call->is_answered = false;
-                *ret_answer = TAKE(call->answer);
-                return 1;
-        }
-        copy.body = (struct nb_buffer)NB_BUFFER_INIT(copy.body.max);
-        if (call->answer.body.data)
-                nb_buffer_append(&copy.body, call->answer.body.data, call->answer.body.len);
-        if (copy.body.error < 0)
-                return nb_failure_set_memory(f);
-        *ret_answer = copy;
-        return 1;
-}
-
 /* --- For the loop --- */
 
 void nb_exchange_rewind(struct nb_exchange *exchange) {

@@ -16,7 +16,6 @@
  */
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "net/http.h"
 

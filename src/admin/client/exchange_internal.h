@@ -27,8 +27,3 @@ struct nb_exchange_call {
 /* The call of an earlier run, or a new one. NULL with a failure: no memory, or too many calls. */
 struct nb_exchange_call *nb_exchange_find(struct nb_exchange *exchange, const char *method,
                                           const char *path, struct nb_failure *f);
-
-/* The outcome of an answered call: 1 and the answer, which the caller frees, or the failure of the
- * call. A page is returned once, and then the next page can be started. */
-int nb_exchange_answer(struct nb_exchange_call *call, bool is_page,
-                       struct nb_http_answer *ret_answer, struct nb_failure *f);

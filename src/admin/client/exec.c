@@ -82,14 +82,16 @@ static int add_arguments(const struct plugin *plugin, const char *folder, struct
         return r;
 }
 
-/* KUBERNETES_EXEC_INFO; see client-go pkg/apis/clientauthentication. */
-static int add_info(const struct plugin *plugin, const struct nb_cluster *cluster,
-                    struct words *words) {
+/* For KUBERNETES_EXEC_INFO see client-go pkg/apis/clientauthentication. */
+static int add_environment(const struct plugin *plugin, const struct nb_cluster *cluster,
+                           struct words *words) {
         _cleanup_(nb_buffer_done) struct nb_buffer info = NB_BUFFER_INIT(INFO_MAX);
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(INFO_MAX);
+        const struct nb_yaml_node *env = nb_yaml_get(plugin->exec, "env");
         const char *version = nb_yaml_text(plugin->exec, "apiVersion"),
                    *provides = nb_yaml_text(plugin->exec, "provideClusterInfo");
         char server[NB_URL_MAX];
+        int r;
 
         if (!version || strncmp(version, VERSION, strlen(VERSION)) != 0)
                 return refuse(plugin, "apiVersion", VERSION " or " VERSION "beta1");
@@ -104,16 +106,7 @@ static int add_info(const struct plugin *plugin, const struct nb_cluster *cluste
         }
         nb_buffer_append_string(&info, plugin->is_interactive ? "\"interactive\":true}}"
                                                               : "\"interactive\":false}}");
-        if (ca.error < 0)
-                return ca.error;
-        return info.error < 0 ? info.error
-                              : add_word(words, "KUBERNETES_EXEC_INFO", "=", info.data);
-}
-
-static int add_environment(const struct plugin *plugin, struct words *words) {
-        const struct nb_yaml_node *env = nb_yaml_get(plugin->exec, "env");
-        int r = 0;
-
+        r = ca.error < 0 ? ca.error : info.error;
         for (char **variable = environ; *variable && r >= 0; variable++)
                 r = add_word(words, "", "", *variable);
         for (const struct nb_yaml_node *entry = env ? env->first : NULL; entry && r >= 0;
@@ -125,37 +118,10 @@ static int add_environment(const struct plugin *plugin, struct words *words) {
                         return refuse(plugin, "env", "a list of names and values");
                 r = add_word(words, name, "=", value ? value : "");
         }
-        return r;
+        return r < 0 ? r : add_word(words, "KUBERNETES_EXEC_INFO", "=", info.data);
 }
 
 /* --- What it wrote --- */
-
-static int take_credential(struct nb_json *json, struct nb_identity *ret) {
-        const char *token = nb_json_string(json, "status.token");
-        const char *certificate = nb_json_string(json, "status.clientCertificateData");
-        const char *key = nb_json_string(json, "status.clientKeyData");
-        int r;
-
-        /* With both, kube-apiserver uses the certificate. */
-        if (json->r >= 0 && certificate && key) {
-                ret->kind = NB_IDENTITY_CERTIFICATE;
-                snprintf(ret->source, sizeof(ret->source), "%s", json->what);
-                r = nb_secret_copy(&ret->certificate, certificate, strlen(certificate));
-                if (r >= 0)
-                        r = nb_secret_copy(&ret->secret, key, strlen(key));
-                return r < 0 ? nb_failure_set_memory(json->f) : 0;
-        }
-        if (certificate || key || !token || !token[0])
-                nb_json_refuse(json, "status",
-                               "a token, or clientCertificateData and clientKeyData", NULL);
-        else if (!nb_bearer_is_valid(token, strlen(token)))
-                nb_json_refuse(json, "status.token", "printable characters without blanks",
-                               "something else");
-        if (json->r < 0)
-                return json->r;
-        r = nb_identity_set_token(ret, token, strlen(token), json->what);
-        return r < 0 ? nb_failure_set_memory(json->f) : 0;
-}
 
 int nb_exec_credential_parse(const char *text, size_t len, const char *what, const char *version,
                              struct nb_identity *ret_identity, time_t *ret_expires,
@@ -163,25 +129,41 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
         _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(text, len, what,
                                                                     NB_ADMIN_EXEC_FAILED, f);
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
-        const char *expiration;
+        const char *token = nb_json_string(&json, "status.token"),
+                   *certificate = nb_json_string(&json, "status.clientCertificateData"),
+                   *key = nb_json_string(&json, "status.clientKeyData"),
+                   *expiration = nb_json_string(&json, "status.expirationTimestamp");
         time_t expires = 0;
         int r;
 
         nb_json_expect(&json, "kind", "ExecCredential");
         nb_json_expect(&json, "apiVersion", version);
-        expiration = nb_json_string(&json, "status.expirationTimestamp");
         if (expiration && nb_rfc3339_parse(expiration, &expires) < 0)
                 nb_json_refuse(&json, "status.expirationTimestamp",
                                "a time such as '2026-01-02T15:04:05Z'", expiration);
-        r = take_credential(&json, &identity);
+        if (!certificate != !key || (!certificate && (!token || !token[0])))
+                nb_json_refuse(&json, "status",
+                               "a token, or clientCertificateData and clientKeyData", NULL);
+        else if (!certificate && !nb_bearer_is_valid(token, strlen(token)))
+                nb_json_refuse(&json, "status.token", "printable characters without blanks",
+                               "something else");
+        if (json.r < 0)
+                return json.r;
+        /* With both, kube-apiserver uses the certificate. */
+        if (certificate) {
+                identity.kind = NB_IDENTITY_CERTIFICATE;
+                snprintf(identity.source, sizeof(identity.source), "%s", what);
+                r = nb_secret_copy(&identity.certificate, certificate, strlen(certificate));
+                if (r >= 0)
+                        r = nb_secret_copy(&identity.secret, key, strlen(key));
+        } else
+                r = nb_identity_set_token(&identity, token, strlen(token), what);
         if (r < 0)
-                return r;
+                return nb_failure_set_memory(f);
         *ret_identity = TAKE(identity);
         *ret_expires = expires;
         return 0;
 }
-
-/* --- All together --- */
 
 int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
                 const struct nb_yaml_node *exec, const struct nb_cluster *cluster,
@@ -203,9 +185,7 @@ int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
         int r = add_arguments(&plugin, input->folder, &arguments);
 
         if (r >= 0)
-                r = add_environment(&plugin, &environment);
-        if (r >= 0)
-                r = add_info(&plugin, cluster, &environment);
+                r = add_environment(&plugin, cluster, &environment);
         if (r >= 0)
                 r = nb_secret_init(&output, NB_EXEC_OUTPUT_MAX);
         if (r < 0)

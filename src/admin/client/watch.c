@@ -206,10 +206,20 @@ bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
         return true;
 }
 
-static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {
+int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {
         struct nb_failure f = { 0 };
         int r = 0;
 
+        if (watch->transfer) {
+                /* No event has arrived, but a connection that could not be made would have ended.
+                 */
+                if (now_ms >= watch->started_ms + SETTLED_MS) {
+                        nb_failure_clear(&watch->failure);
+                        watch->attempt = 0;
+                }
+                (void)take_events(watch);
+                return 0;
+        }
         if (nb_watch_due(watch) > now_ms)
                 return 0;
         if (watch->wants_list)
@@ -223,18 +233,6 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
                 try_later(watch, true);
         else if (r < 0)
                 fail_watch(watch, admin, &f);
-        return 0;
-}
-
-int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {
-        if (!watch->transfer)
-                return begin_watch(watch, admin, now_ms);
-        /* No event has arrived, but a connection that could not be made would have ended. */
-        if (now_ms >= watch->started_ms + SETTLED_MS) {
-                nb_failure_clear(&watch->failure);
-                watch->attempt = 0;
-        }
-        (void)take_events(watch);
         return 0;
 }
 
