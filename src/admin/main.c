@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
         (void)umask(0022);
         nb_log_init("node-bootstrap-admin");
         r = find_command(&options, &command, &f);
-        if (r >= 0)
+        if (command)
                 r = run_command(command, &options, &f);
         if (r >= 0 || f.code == NB_NONE)
                 return r < 0 ? 0 : r;

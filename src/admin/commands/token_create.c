@@ -160,6 +160,7 @@ static int print_token(struct creation *creation, struct nb_failure *f) {
         creation->handout.node = token->node;
         r = nb_handout_print(creation->form, &creation->handout, stdout);
         explicit_bzero(text, sizeof(text));
+        creation->handout.token = NULL;
         if (r >= 0)
                 return 0;
         r = nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, r, "cannot write to standard output: %m");
