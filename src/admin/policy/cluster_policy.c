@@ -13,6 +13,13 @@ static bool is_suffix(const char *text) {
         return text[0] == '.' && nb_host_is_name(text + 1);
 }
 
+static bool is_refusable(const char *text) {
+        struct nb_prefix address;
+
+        return nb_prefix_is_exact(text) || nb_address_parse(text, &address) >= 0 ||
+               nb_host_is_name(text);
+}
+
 static const struct nb_data_field fields[] = {
         { "requireProof", "\"true\" or \"false\"", is_boolean, false,
           NB_DATA_FIELD(struct nb_policy, require_proof) },
@@ -20,6 +27,8 @@ static const struct nb_data_field fields[] = {
           nb_prefix_is_exact, true, NB_DATA_FIELD(struct nb_policy, serving_prefixes) },
         { "servingSuffixes", "suffixes such as .nodes.example.org, in lower case", is_suffix, true,
           NB_DATA_FIELD(struct nb_policy, serving_suffixes) },
+        { "servingRefused", "addresses, prefixes and DNS names in lower case", is_refusable, true,
+          NB_DATA_FIELD(struct nb_policy, serving_refused) },
         { "serviceNetworks", "prefixes such as 10.96.0.0/12, without bits behind the length",
           nb_prefix_is_exact, true, NB_DATA_FIELD(struct nb_policy, service_networks) },
         { "clusterDomain", "a DNS name such as cluster.local, in lower case", nb_host_is_name,

@@ -8,6 +8,7 @@
  *      requireProof     "true": each request to join needs a proof by an enrolled key
  *      servingPrefixes  "10.0.0.0/8,fd00::/8": the addresses that serving certificates may have
  *      servingSuffixes  ".nodes.example.org": what may follow the node's name in a DNS name
+ *      servingRefused   "10.0.0.9,10.9.0.0/16,api.example.org": what no node may have
  *      serviceNetworks  "10.96.0.0/12": addresses of Services
  *      clusterDomain    "cluster.local": the domain of Services
  */
@@ -26,6 +27,7 @@ struct nb_policy {
         char require_proof[8];
         char serving_prefixes[NB_LIST_SIZE];
         char serving_suffixes[NB_LIST_SIZE];
+        char serving_refused[NB_LIST_SIZE];
         char service_networks[NB_LIST_SIZE];
         char cluster_domain[NB_DNS_NAME_MAX + 1];
 };

@@ -93,6 +93,8 @@ static const char *find_owner(const struct nb_serving_case *c, struct name *name
                 return "is a name of the cluster or of the local host";
         if (nb_hosts_contain(NB_SPECIAL_PREFIXES, host))
                 return "is not an address of one machine";
+        if (c->policy && nb_hosts_contain(c->policy->serving_refused, host))
+                return "is in servingRefused of the policy";
         if (c->policy && nb_hosts_contain(c->policy->service_networks, host))
                 return "is within serviceNetworks of the policy";
         /* Claims of others do not count for what is enrolled, as the node's name is with it. */

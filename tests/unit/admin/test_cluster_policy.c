@@ -14,7 +14,9 @@ static struct row {
         { "no data", "\"data\":{}" },
         { "all keys",
           "\"data\":{\"requireProof\":\"false\",\"servingPrefixes\":\"10.0.0.0/8,fd00::/8\","
-          "\"servingSuffixes\":\".nodes.example.org,.internal\",\"serviceNetworks\":\"10.96.0.0/"
+          "\"servingSuffixes\":\".nodes.example.org,.internal\","
+          "\"servingRefused\":\"10.0.0.9,fd00::9,10.9.0.0/"
+          "16,api.example.org\",\"serviceNetworks\":\"10.96.0.0/"
           "12\","
           "\"clusterDomain\":\"k8s.test\"}" },
         { "an unknown key", "\"data\":{\"requireproof\":\"true\"}",
@@ -37,6 +39,10 @@ static struct row {
         { "a pattern", "\"data\":{\"servingSuffixes\":\".*.a.org\"}", "data.servingSuffixes" },
         { "a suffix in capitals", "\"data\":{\"servingSuffixes\":\".Example.org\"}",
           "data.servingSuffixes" },
+        { "a pattern that no node may have", "\"data\":{\"servingRefused\":\"*.example.org\"}",
+          "data.servingRefused" },
+        { "bits behind the length of what no node may have",
+          "\"data\":{\"servingRefused\":\"10.0.0.9/8\"}", "data.servingRefused" },
         { "a domain with a dot", "\"data\":{\"clusterDomain\":\".local\"}", "data.clusterDomain" },
 };
 
