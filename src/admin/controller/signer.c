@@ -51,8 +51,7 @@ static int compare_age(const void *a, const void *b) {
 }
 
 ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t max) {
-        _cleanup_(nb_freep) struct nb_token_record **wanted = calloc(tokens->n + 1,
-                                                                     sizeof(*wanted));
+        _cleanup_(nb_freep) struct nb_token_record **wanted = calloc(tokens->n + 1, sizeof(void *));
         size_t n = 0;
 
         if (!wanted)
@@ -65,7 +64,7 @@ ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t
                 if (token->is_wanted)
                         wanted[n++] = token;
         }
-        qsort(wanted, n, sizeof(*wanted), compare_age);
+        qsort(wanted, n, sizeof(void *), compare_age);
         for (size_t i = max; i < n; i++)
                 wanted[i]->is_wanted = false;
         return n > max ? (ssize_t)(n - max) : 0;

@@ -81,6 +81,7 @@ static bool is_word(const char *text, size_t len) {
 static bool read_value(struct nb_json *json, const char *key, char *ret, size_t size) {
         struct nb_buffer value = { .data = ret, .allocated = size, .max = size - 1 };
 
+        ret[0] = '\0';
         return nb_secret_data_decode(json, key, &value) >= 0 && strlen(ret) == value.len;
 }
 

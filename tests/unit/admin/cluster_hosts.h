@@ -94,7 +94,7 @@ static inline void add_cluster(struct nb_hosts *hosts, bool has_service_networks
         /* Its own claims do not keep it from anything. */
         add_object(hosts,
                    "{\"metadata\":{\"name\":\"" NODE "\"},\"spec\":{\"podCIDRs\":[\"10.246.0.0/"
-                                                     "24\"]},\"status\":{\"addresses\":[{\"type\":"
+                   "24\"]},\"status\":{\"addresses\":[{\"type\":"
                    "\"InternalIP\",\"address\":\"10.0.0.5\"}]}}",
                    nb_hosts_add_node);
         if (has_service_networks)
