@@ -100,7 +100,7 @@ static int find_entry(struct reading *reading, const char *list, const char *nam
         const struct nb_yaml_node *found = NULL;
         const char *member;
 
-        for (const struct nb_yaml_node *root = reading->root; root && !found;
+        for (const struct nb_yaml_node *root = reading->root; root && input && !found;
              root = root->next, input = input->next) {
                 const struct nb_yaml_node *entries = nb_yaml_get(root, list);
                 unsigned i = 0;
@@ -466,12 +466,19 @@ static int take_user(const struct reading *reading, const struct entry *user,
 /* --- The whole --- */
 
 static int open_documents(struct reading *reading, struct nb_yaml_node **ret_documents) {
-        for (struct nb_yaml_node **end = ret_documents; reading->input; end = &(*end)->next) {
-                int r = open_document(reading, end);
+        struct nb_yaml_node *last = NULL;
 
+        for (; reading->input; reading->input = reading->input->next) {
+                struct nb_yaml_node *document = NULL;
+                int r = open_document(reading, &document);
+
+                if (last)
+                        last->next = document;
+                else
+                        *ret_documents = document;
                 if (r < 0)
                         return r;
-                reading->input = reading->input->next;
+                last = document;
         }
         reading->input = reading->first;
         reading->root = *ret_documents;

@@ -134,7 +134,7 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
                    *key = nb_json_string(&json, "status.clientKeyData"),
                    *expiration = nb_json_string(&json, "status.expirationTimestamp");
         time_t expires = 0;
-        int r;
+        int r = 0;
 
         nb_json_expect(&json, "kind", "ExecCredential");
         nb_json_expect(&json, "apiVersion", version);
@@ -150,13 +150,13 @@ int nb_exec_credential_parse(const char *text, size_t len, const char *what, con
         if (json.r < 0)
                 return json.r;
         /* With both, kube-apiserver uses the certificate. */
-        if (certificate) {
+        if (certificate && key) {
                 identity.kind = NB_IDENTITY_CERTIFICATE;
                 snprintf(identity.source, sizeof(identity.source), "%s", what);
                 r = nb_secret_copy(&identity.certificate, certificate, strlen(certificate));
                 if (r >= 0)
                         r = nb_secret_copy(&identity.secret, key, strlen(key));
-        } else
+        } else if (token)
                 r = nb_identity_set_token(&identity, token, strlen(token), what);
         if (r < 0)
                 return nb_failure_set_memory(f);
@@ -181,7 +181,7 @@ int nb_exec_run(const struct nb_kubeconfig_input *input, const char *what,
         const char *hint = nb_yaml_text(exec, "installHint");
         char line[192];
         struct nb_admin *admin = input->userdata;
-        time_t expires, now = time(NULL);
+        time_t expires = 0, now = time(NULL);
         int r = add_arguments(&plugin, input->folder, &arguments);
 
         if (r >= 0)

@@ -34,7 +34,7 @@ bool nb_data_set(const struct nb_data_field *field, const char *text, void *ret)
         if (strlen(text) >= field->size ||
             (field->is_valid && !field->is_list && !field->is_valid(text)))
                 return false;
-        while (field->is_list && nb_list_next(&list, item))
+        while (field->is_list && field->is_valid && nb_list_next(&list, item))
                 if (!field->is_valid(item))
                         return false;
         strcpy((char *)ret + field->offset, text);
