@@ -71,7 +71,7 @@ class Place:
         assert item["suspicious"] and text in item["verdict"], item
         lines = self.admin.run("approve", *options).splitlines()
         at = next(i for i, line in enumerate(lines) if line.startswith(name + " "))
-        assert any(text in line and not line.startswith("    ok") for line in lines[at + 1:at + 4]), lines
+        assert any(text in line and not line.startswith("    ok") for line in lines[at + 1:at + 6]), lines
         done = self.admin.command("approve", name, *options)
         assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and text in done.stderr and done.stdout == ""
         assert self.conditions(name) == []
