@@ -200,6 +200,13 @@ def exec_config(api, script, **fields):
     return api.kubeconfig(user=admin.exec_user(script, **fields))
 
 
+def test_a_plugin_in_a_namespace_with_many_services(api):
+    """A pod has seven variables for each of them."""
+    many = {f"SERVICE_{number}_PORT": "tcp://10.0.0.1:80" for number in range(3000)}
+    document = admin.exec_credential("v1", **token_of(api, "plugin"))
+    assert user_of(api, "--kubeconfig", exec_config(api, f"echo '{document}'"), env=many) == "plugin"
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_plugin_writes_a_token(api, version):
     document = admin.exec_credential(version, **token_of(api, "plugin"))

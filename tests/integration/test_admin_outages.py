@@ -195,10 +195,28 @@ def test_a_lost_watch_continues_without_a_warning(api, cluster, start):
 
 def test_large_requests_do_not_prevent_the_list(api, cluster, start):
     csr = cluster.request("large", "n1", "zzzzzz")
-    for i in range(8):
+    for i in range(16):     # more than a page may have
         api.objects.put(f"{CSRS}/large{i}", csr, metadata={"annotations": {"filler": "x" * (1 << 20)}})
     start()
     cluster.settle()
+
+
+def test_a_status_that_is_no_answer_to_a_read(api, cluster, start):
+    controller = start()
+    controller.wait_line("is the leader")
+    api.on("get certificatesigningrequests", faults.error(409, "Conflict", "no"), times=1)
+    cluster.settle()
+    assert controller.process.poll() is None
+
+
+def test_a_version_that_cannot_be_watched_is_not_watched_again(api, cluster, start):
+    start().wait_line("is the leader")
+    cluster.settle()
+    refuse = faults.error(400, "BadRequest", "invalid resource version")
+    api.on("watch certificatesigningrequests", lambda request: refuse(request) if len(api.seen("list certificatesigningrequests")) == 1 else None)
+    cut_watches(api)
+    cluster.settle("again")
+    assert len(api.seen("list certificatesigningrequests")) == 2
 
 
 # The program.

@@ -32,12 +32,13 @@ static int take_answer(struct nb_exchange_call *call, bool is_page,
                        struct nb_http_answer *ret_answer, struct nb_failure *f) {
         struct nb_http_answer copy = call->answer;
 
+        if (is_page)
+                call->is_answered = false;
         if (call->r < 0) {
                 *f = call->failure;
                 return call->r;
         }
         if (is_page) {
-                call->is_answered = false;
                 *ret_answer = TAKE(call->answer);
                 return 1;
         }
@@ -152,11 +153,17 @@ int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, 
         return ret_json->r < 0 ? ret_json->r : r;
 }
 
+/* The API server does not answer so, but something in front of it may. */
+static int refuse_conflict(const char *what, struct nb_failure *f) {
+        return nb_failure_set_http(f, NB_ANSWER_MALFORMED, 409,
+                                   "%s: expected an object, found status 409", what);
+}
+
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
                  struct nb_json *ret_json, struct nb_failure *f) {
         int r = nb_admin_send(admin, "GET", what, path, NULL, ret_json, f);
 
-        return r < 0 ? r : r != 404;
+        return r == 409 ? refuse_conflict(what, f) : r < 0 ? r : r != 404;
 }
 
 /* Reads one page. After a 410 it is the API server's answer, which
@@ -182,6 +189,8 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
         if (r == 404)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
                                            "%s: the API server does not serve it", what);
+        if (r == 409)
+                return refuse_conflict(what, f);
         if (r == 410 && is_consistent)
                 return -ESTALE;
         *ret_json = nb_admin_parse(body->data, body->len, what, f);
@@ -189,6 +198,11 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
                 return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
                                            "%s: the list changes faster than it can be read", what);
         at = body->data ? memmem(body->data, body->len, items, strlen(items)) : NULL;
+        if (r == 200 && ret_json->r >= 0 && nb_json_array(ret_json, "items") < 0)
+                nb_json_refuse(ret_json, "items", "a list", NULL);
+        /* Not after each page: one that is above the limits costs the API server much. */
+        if (ret_json->r >= 0 && body->len < NB_ADMIN_OBJECT_MAX / 4 && list->n_halved > 0)
+                list->n_halved--;
         if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 || !at ||
             f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
@@ -247,7 +261,6 @@ int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb
                 }
                 if (r < 0)
                         return r;
-                list->n_halved -= list->n_halved > 0;
                 nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
                 nb_json_line(&json, "metadata.resourceVersion", list->version,
                              sizeof(list->version));

@@ -27,7 +27,8 @@ struct nb_admin_call {
         const char *method; /* "GET", "POST", "PUT", "PATCH" (JSON merge patch, RFC 7396),
                                "DELETE" */
         const char *what;   /* for messages: "creating the Secret bootstrap-token-abcdef" */
-        const char *path;   /* "/api/v1/...", with a query; at most NB_ADMIN_PATH_MAX bytes */
+        const char *path;   /* "/api/v1/...", with a query; of an object, or of a page
+                               of `list`, at most NB_ADMIN_PATH_MAX bytes */
         const char *body;   /* JSON; NULL for none. At most 64 KiB */
         size_t body_len;
         struct nb_exchange_call *list; /* for calls.c: this is a page of it */
@@ -61,7 +62,8 @@ struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct n
 int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
 
-/* nb_admin_perform() with GET, and parses a 200. 1: read; 0: there is no such object. `f` must
+/* nb_admin_perform() with GET, and parses a 200. 1: read; 0: there is no such object. A 409 is
+ * NB_ANSWER_MALFORMED. `f` must
  * outlive *ret_json. */
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
                  struct nb_json *ret_json, struct nb_failure *f);

@@ -15,7 +15,7 @@
 #include "system/process.h"
 
 #define INFO_MAX (NB_KUBECONFIG_MAX * 2)
-#define WORDS_MAX 1023
+#define WORDS_MAX 16383 /* a pod has 7 variables for each Service */
 #define VERSION "client.authentication.k8s.io/v1"
 
 struct plugin {

@@ -197,8 +197,8 @@ static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, stru
         r = nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, &cluster, NULL, f);
         if (r < 0)
                 return r;
-        r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, cluster.server.host, "the API server");
-        return r < 0 ? nb_failure_set_memory(f) : 0;
+        nb_hosts_add(hosts, NB_OWNER_CLUSTER, cluster.server.host, "the API server");
+        return 0;
 }
 
 /* The names in the certificate of the API server that answered. Its other names are in no object of
@@ -211,9 +211,8 @@ static int add_server_names(struct nb_admin *admin, struct nb_hosts *hosts, stru
 
         for (unsigned n = 0; r >= 0; n++) {
                 r = nb_certificate_name(chain, 0, n, name, sizeof(name));
-                if (r > 0 &&
-                    nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate") < 0)
-                        return nb_failure_set_memory(f);
+                if (r > 0)
+                        nb_hosts_add(hosts, NB_OWNER_CLUSTER, name, "the API server's certificate");
         }
         /* After the last name it is -ENOENT. */
         return chain ? 0
@@ -236,6 +235,15 @@ static int add_service_networks(struct nb_admin *admin, struct nb_hosts *hosts,
         return 0;
 }
 
+static int verify_room(const struct nb_hosts *hosts, const char *what, struct nb_failure *f) {
+        if (hosts->error == -E2BIG)
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                      "%s: more than %d names, addresses and networks, or one "
+                                      "object with too many",
+                                      what, NB_HOSTS_MAX);
+        return hosts->error < 0 ? nb_failure_set_memory(f) : 0;
+}
+
 /* Without permission to read one of them, nothing is approved: a certificate for a name of the API
  * server would be the worst mistake. */
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
@@ -249,9 +257,12 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
         };
         int r = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(lists) && r >= 0; i++)
+        for (size_t i = 0; i < N_ELEMENTS(lists) && r >= 0; i++) {
                 r = nb_admin_list(admin, lists[i].what, lists[i].path, lists[i].visit, hosts, NULL,
                                   f);
+                if (r >= 0)
+                        r = verify_room(hosts, lists[i].what, f);
+        }
         if (r >= 0)
                 r = add_endpoints(admin, hosts, f);
         if (r >= 0)
@@ -262,13 +273,12 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
                 r = add_server_names(admin, hosts, f);
         if (r < 0)
                 return r;
-        if (nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.server.host, "the API server") <
-                    0 ||
-            nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.tls_server_name,
-                         "the API server") < 0)
-                return nb_failure_set_memory(f);
-        hosts->read_ms = nb_now_ms();
-        return 0;
+        nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.server.host, "the API server");
+        nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.tls_server_name, "the API server");
+        r = verify_room(hosts, "reading the names of the API server", f);
+        if (r >= 0)
+                hosts->read_ms = nb_now_ms();
+        return r;
 }
 
 int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f) {
@@ -295,8 +305,8 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
         int r;
 
         *facts = (struct nb_serving_case){ .request = request, .hosts = hosts };
-        verdict = nb_serving_decide(facts, ret_reason);
-        if (verdict == NB_SERVING_MALFORMED)
+        verdict = nb_serving_decide(facts, NB_SERVING_MALFORMED, NB_SERVING_MALFORMED, ret_reason);
+        if (verdict != NB_SERVING_APPROVED)
                 return (int)verdict;
         r = read_limits(admin, request->node, limits, f);
         if (r < 0)
@@ -308,14 +318,16 @@ int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *reques
         facts->record_flaw = flaw_of(&limits->record_flaw);
         facts->is_removed = limits->record.removed != 0 &&
                             limits->record.removed >= request->created;
-        verdict = nb_serving_decide(facts, ret_reason);
-        if (verdict != NB_SERVING_NO_NODE)
+        verdict = nb_serving_decide(facts, NB_SERVING_MALFORMED + 1, NB_SERVING_NO_NODE - 1,
+                                    ret_reason);
+        if (verdict != NB_SERVING_APPROVED)
                 return (int)verdict;
         r = nb_facts_read_node(admin, request->node, &look->node, f);
         if (r < 0)
                 return r;
         facts->node = r > 0 ? &look->node : NULL;
-        return (int)nb_serving_decide(facts, ret_reason);
+        return (int)nb_serving_decide(facts, NB_SERVING_NO_NODE, _NB_SERVING_VERDICT_N - 1,
+                                      ret_reason);
 }
 
 /* --- Writing --- */

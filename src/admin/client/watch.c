@@ -33,8 +33,9 @@ static void fail_watch(struct nb_watch *watch, const struct nb_admin *admin, str
         uint64_t allowed_ms = nb_now_ms() + f->retry_after_ms;
 
         nb_admin_explain(admin, f);
-        /* An event above the limits would come again; a list passes over it. */
-        try_later(watch, f->code == NB_ANSWER_MALFORMED);
+        /* An event above the limits would come again; a list passes over it. A version that the API
+         * server refuses would be refused again. */
+        try_later(watch, f->code == NB_ANSWER_MALFORMED || f->code == NB_ADMIN_REFUSED);
         if (watch->due_ms < allowed_ms)
                 watch->due_ms = allowed_ms;
         if (f->code != watch->failure.code)

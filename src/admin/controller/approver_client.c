@@ -164,7 +164,9 @@ static bool is_submitted_again(const struct nb_request_record *record) {
                 const struct nb_request_record *other = (struct nb_request_record *)
                                                                 requests->records[i];
 
-                if (!other->is_gone && strcmp(other->token_id, record->token_id) == 0 &&
+                /* A copy that nobody approves must not keep the token. */
+                if (!other->is_gone && other->state == NB_CSR_STATE_APPROVED &&
+                    strcmp(other->token_id, record->token_id) == 0 &&
                     memcmp(other->key, record->key, sizeof(record->key)) == 0)
                         return true;
         }

@@ -109,7 +109,8 @@ struct nb_lease {
         uint64_t renewed_ms, due_ms;
         uint64_t observed_ms; /* when the Lease of another holder last changed */
         char version[64];     /* resourceVersion that was read or written last; "": not known */
-        bool is_standby;      /* this was logged */
+        char observed[64];    /* that of the Lease as it was read last */
+        char leader[256];     /* another controller, as it was logged; "" for none */
 };
 
 /* For signer.c. Zero: this part does not run. */
@@ -118,7 +119,7 @@ struct nb_signer {
         char *content;      /* data.kubeconfig, which is signed; NULL: not read yet */
         bool is_complete;   /* all tokens were listed since, so their signatures are computed */
         unsigned n_written; /* changes since a token or the content changed */
-        bool is_missing_reported;
+        bool is_missing_reported, is_full_reported;
 };
 
 /* For cleaner.c. */

@@ -72,7 +72,7 @@ static int take_lease(struct nb_controller *controller, uint64_t now_ms, struct 
         if (r < 0)
                 return r;
         lease->is_held = r > 0;
-        lease->is_standby = false;
+        lease->leader[0] = '\0';
         lease->renewed_ms = now_ms;
         lease->due_ms = now_ms + (r > 0 ? NB_LEASE_RENEW_MS : NB_LEASE_STANDBY_MS);
         return 1;
@@ -80,13 +80,13 @@ static int take_lease(struct nb_controller *controller, uint64_t now_ms, struct 
 
 /* Without this line a standby looks like a controller that hangs. */
 static void log_standby(struct nb_lease *lease, const char *holder) {
-        char leader[256];
+        char leader[sizeof(lease->leader)];
 
         NB_TEXT_COPY_LINE(leader, holder);
-        if (!lease->is_standby)
+        if (strcmp(leader, lease->leader) != 0)
                 nb_log(LOG_INFO, NB_NONE, "the controller %s is the leader; this one is on standby",
                        leader);
-        lease->is_standby = true;
+        strcpy(lease->leader, leader);
 }
 
 static int observe_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
@@ -104,8 +104,9 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
         }
         if (r < 0)
                 return r;
-        if (strcmp(version, lease->version) != 0)
+        if (strcmp(version, lease->observed) != 0)
                 lease->observed_ms = now_ms;
+        strcpy(lease->observed, version);
         strcpy(lease->version, version);
         if (!holder || !holder[0] || strcmp(holder, controller->identity) == 0 ||
             now_ms >= lease->observed_ms + NB_LEASE_DURATION_SEC * 1000)

@@ -14,7 +14,8 @@
  * renewal without an answer, which a webhook may delay, does not stop it. */
 #define NB_LEASE_HELD_MS 10000
 
-/* Takes, renews or observes the Lease, if that is due. Sets lease->is_held. 1; 0 if it was not due.
+/* Takes, renews or observes the Lease, if that is due. Sets lease->is_held. 1; 0 if it was not due,
+ * or waits for an answer.
  * Failures are returned, and tried again. */
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f);
 

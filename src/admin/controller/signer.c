@@ -191,14 +191,16 @@ static int write_signatures(struct nb_controller *controller, const struct nb_bu
                 nb_signer_wake(controller);
                 return 0;
         }
-        if (n_left_out > 0)
+        if (n_left_out > 0 && !controller->signer.is_full_reported)
                 nb_log(LOG_WARNING, NB_NONE,
                        "cluster-info has room for %d signatures; the oldest %zd tokens are left "
                        "out, and cannot be used for discovery",
                        NB_SIGNATURES_MAX, n_left_out);
+        controller->signer.is_full_reported = n_left_out > 0;
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", n_changes);
-        /* The watch of cluster-info reports this change, and the rest is written. */
-        if (!is_full(body) && ++controller->signer.n_written == WRITTEN_REPORTED)
+        if (is_full(body))
+                nb_controller_queue(controller, &controller->signer.work, nb_now_ms());
+        else if (++controller->signer.n_written == WRITTEN_REPORTED)
                 nb_log(LOG_WARNING, NB_NONE,
                        "somebody else changes the signatures of cluster-info again and again; "
                        "compare the clocks of this machine and of kube-controller-manager");
