@@ -98,7 +98,31 @@ def test_what_is_enrolled_beats_what_is_claimed(api, run):
     api.objects.wait(lambda: approval(api, "first") == "Approved", 30)
     submit(api, "third", "10.0.0.7", node=other)
     api.objects.wait(lambda: f"of node {other} is" in event(api, "third") and NODE in event(api, "third"))
+    assert f"of node {other} is enrolled for node {NODE}" in api.run("approve", "third").stderr, "with a snapshot that has the record"
     assert approval(api, "second") is None and approval(api, "third") is None
+
+
+@pytest.mark.parametrize("names, is_known", [([f"{number:02}{'a' * 58}." * 3 + "b" for number in range(30)], True), (["a" * 60] * 18000, False)],
+                         ids=["more than a record may have", "more than is read"])
+def test_all_names_of_a_record_that_cannot_be_used_are_refused_to_others(api, names, is_known):
+    put_policy(api)
+    put_networks(api)
+    Cluster(api).record("worker-2", node="worker-2", publicKey="?", dnsNames=",".join([*names, "db.example.org"]))
+    put_node(api, "10.0.0.7", name="db.example.org")
+    submit(api, "thief", "db.example.org", node="db.example.org")
+    done = api.run("approve", "thief")
+    assert done.returncode == 65 and ("is enrolled for node" if is_known else "more than 1000000 names") in done.stderr and approval(api, "thief") is None
+
+
+def test_services_that_cannot_be_listed_are_not_passed_over(api, run):
+    """With a status that the API server does not use for a list."""
+    put_node(api, "10.0.0.5")
+    api.objects.put(f"{SERVICES}/s1", spec={"clusterIP": "10.0.0.5"})
+    api.on("list services", faults.error(409, "Conflict", "no"), times=1)
+    submit(api, "bad", "10.0.0.5")
+    run()
+    api.objects.wait(lambda: "belongs to the Service" in event(api, "bad") or approval(api, "bad"))
+    assert approval(api, "bad") is None and len(api.seen("list services")) > 1
 
 
 def test_requests_that_wait_share_a_snapshot(api, run):

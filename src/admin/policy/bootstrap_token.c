@@ -11,8 +11,6 @@
 #include "kube/object.h"
 #include "system/clock.h"
 
-#define GROUP_PREFIX "system:bootstrappers:"
-#define GROUP_REST_MAX 256
 #define EXPIRATION_MAX 127
 #define NODE_PATH "metadata.annotations." NB_TOKEN_NODE_ANNOTATION
 #define OBJECT_ROOM 8192 /* no Secret that is formatted here is larger */
@@ -60,15 +58,6 @@ int nb_bootstrap_token_generate(struct nb_bootstrap_token *ret_token) {
 
 bool nb_bootstrap_token_is_expired(time_t expires, time_t now) {
         return expires != 0 && expires <= now;
-}
-
-bool nb_bootstrap_group_is_valid(const char *group, size_t len) {
-        const size_t prefix_len = strlen(GROUP_PREFIX);
-
-        return len > prefix_len && len <= prefix_len + GROUP_REST_MAX &&
-               strncmp(group, GROUP_PREFIX, prefix_len) == 0 &&
-               strspn(group + prefix_len, NB_LOWER NB_DIGITS ":-") >= len - prefix_len &&
-               group[len - 1] != ':' && group[len - 1] != '-';
 }
 
 /* --- Reading --- */

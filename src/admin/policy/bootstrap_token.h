@@ -56,11 +56,6 @@ int nb_bootstrap_token_generate(struct nb_bootstrap_token *ret_token);
 
 bool nb_bootstrap_token_is_expired(time_t expires, time_t now);
 
-/* Whether the first `len` bytes of a string may be in auth-extra-groups:
- * system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]. One invalid group makes Kubernetes reject the
- * token. */
-bool nb_bootstrap_group_is_valid(const char *group, size_t len);
-
 /* Reads a Secret. json->r is set for an object without name, UID and resourceVersion. */
 void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *ret_token);
 

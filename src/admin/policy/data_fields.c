@@ -51,6 +51,8 @@ static void read_field(struct nb_json *json, const struct nb_data_field *field, 
         if (is_secret)
                 nb_secret_data_read(json, field->key, field->expected, &value);
         text = is_secret ? value.data : nb_json_string(json, path);
+        if (is_secret && field->is_list && json->r >= 0 && !text[0])
+                return; /* as if the key were missing */
         if (json->r >= 0 && (!text || !nb_data_set(field, text, ret)))
                 nb_json_refuse(json, path, field->expected, text);
 }

@@ -10,6 +10,7 @@
 #include "admin/policy/secret_data.h"
 #include "base/macro.h"
 
+#define LIST_MAX ((size_t)1024 * 1024) /* of a Secret (Kubernetes MaxSecretSize) */
 #define PATH_SIZE 96
 #define OWNER_SIZE 640
 
@@ -50,7 +51,6 @@ int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *ho
         strcpy(item->owner, owner);
         hosts->first = item;
         hosts->n++;
-        hosts->has_service_networks |= is_network && kind == NB_OWNER_CLUSTER;
         return 0;
 }
 
@@ -64,7 +64,12 @@ static int add_texts(struct nb_hosts *hosts, struct nb_json *json, enum nb_owner
         ssize_t n;
 
         if (!star) {
-                nb_hosts_add(hosts, kind, nb_json_string(json, path), owner);
+                /* As the addresses of a Node are read (kube/node_object.h). */
+                const char *texts = nb_json_string(json, path);
+                char text[NB_ITEM_SIZE];
+
+                while (nb_list_next(&texts, text))
+                        nb_hosts_add(hosts, kind, text, owner);
                 return json->r;
         }
         snprintf(list, sizeof(list), "%.*s", (int)(star - path) - 1, path);
@@ -112,8 +117,12 @@ int nb_hosts_add_service(void *userdata, struct nb_json *json) {
 }
 
 int nb_hosts_add_service_network(void *userdata, struct nb_json *json) {
-        return add_texts(userdata, json, NB_OWNER_CLUSTER, "spec.cidrs[*]",
-                         "a network of Services");
+        struct nb_hosts *hosts = userdata;
+        const size_t before = hosts->n;
+        int r = add_texts(hosts, json, NB_OWNER_CLUSTER, "spec.cidrs[*]", "a network of Services");
+
+        hosts->has_service_networks |= hosts->n > before;
+        return r;
 }
 
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
@@ -129,6 +138,7 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
         struct nb_failure ignored = { 0 };
         struct nb_json view = { json->root, json->what, json->code, &ignored, 0 };
         struct nb_node_record record = { 0 };
+        struct nb_hosts *hosts = userdata;
         const char *owner = record.node;
 
         nb_node_record_read(&view, &record);
@@ -136,19 +146,20 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json) {
                 return view.r == -ENOMEM ? nb_failure_set_memory(json->f) : 0;
         if (view.r < 0)
                 owner = "(unusable record)"; /* not the name of any node */
-        nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, owner);
+        nb_hosts_add(hosts, NB_OWNER_ENROLLED, record.node, owner);
         for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
-                _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_LIST_SIZE);
+                _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(LIST_MAX);
                 const char *list;
                 char item[NB_ITEM_SIZE];
 
                 view.r = 0;
                 nb_secret_data_read(&view, lists[i], "", &value);
-                if (view.r == -ENOMEM)
-                        return nb_failure_set_memory(json->f);
+                /* Names that are not read would be allowed to others. */
+                if (value.error < 0)
+                        hosts->error = value.error;
                 list = value.data;
                 while (nb_list_next(&list, item))
-                        nb_hosts_add(userdata, NB_OWNER_ENROLLED, item, owner);
+                        nb_hosts_add(hosts, NB_OWNER_ENROLLED, item, owner);
         }
         return 0;
 }
@@ -159,17 +170,19 @@ const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *h
                                      const char *node, bool is_enrolled) {
         struct nb_prefix address;
         const bool is_address = nb_prefix_parse(host, &address) >= 0;
+        const struct nb_owned *found = NULL;
 
         for (const struct nb_owned *item = hosts->first; item; item = item->next) {
                 /* A node may not have an address of its own pods, either. */
-                if ((is_enrolled && item->kind > NB_OWNER_ENROLLED) ||
+                if ((found && item->kind >= found->kind) ||
+                    (is_enrolled && item->kind > NB_OWNER_ENROLLED) ||
                     (item->kind != NB_OWNER_POD_NETWORK && !strcmp(item->owner, node)))
                         continue;
                 if (is_address ? !item->name[0] && nb_prefix_contains(&item->prefix, &address)
                                : !strcmp(item->name, host))
-                        return item;
+                        found = item;
         }
-        return NULL;
+        return found;
 }
 
 void nb_hosts_done(struct nb_hosts *hosts) {

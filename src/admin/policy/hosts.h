@@ -59,8 +59,9 @@ int nb_hosts_add_service_network(void *userdata, struct nb_json *json); /* a Ser
 int nb_hosts_add_endpoints(void *userdata, struct nb_json *json);       /* of the API server */
 int nb_hosts_add_record(void *userdata, struct nb_json *json);
 
-/* Finds an owner of the folded host, or of a network that contains it, other than `node`; NULL:
- * none. Claims are ignored with `is_enrolled`: the host is enrolled for `node`. */
+/* Finds the owner of the folded host, or of a network that contains it, other than `node`; of
+ * several, one of the kind that comes first; NULL: none. Claims are ignored with `is_enrolled`: the
+ * host is enrolled for `node`. */
 const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,
                                      const char *node, bool is_enrolled);
 

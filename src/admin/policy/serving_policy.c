@@ -161,6 +161,8 @@ static const struct check {
 };
 
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
+                                          enum nb_serving_verdict first,
+                                          enum nb_serving_verdict last,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
         const struct nb_node_request *request = c->request;
         const struct nb_pkcs10_facts *facts = &request->facts;
@@ -195,7 +197,7 @@ enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                                : "there is no Node of this name",
         };
 
-        for (enum nb_serving_verdict i = NB_SERVING_MALFORMED; i < _NB_SERVING_VERDICT_N; i++) {
+        for (enum nb_serving_verdict i = first; i <= last; i++) {
                 if (flaws[i]) {
                         snprintf(ret_reason, NB_SERVING_REASON_SIZE, "%s", flaws[i]);
                         return i;

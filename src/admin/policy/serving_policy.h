@@ -67,6 +67,8 @@ enum nb_serving_verdict {
 /* If the request is not approved, `ret_reason` is the end of a sentence; it is printable. Each
  * verdict but APPROVED and MALFORMED may change with the cluster. */
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
+                                          enum nb_serving_verdict first,
+                                          enum nb_serving_verdict last,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]);
 
 /* Whether an administrator may approve the request nevertheless: the reason is about this node

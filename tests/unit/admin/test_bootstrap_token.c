@@ -13,46 +13,6 @@
 
 /* --- Groups --- */
 
-#define TEN "0123456789"
-#define FIFTY TEN TEN TEN TEN TEN
-#define REST_255 FIFTY FIFTY FIFTY FIFTY FIFTY "01234"
-
-struct group_case {
-        const char *name, *group;
-        bool is_valid;
-};
-
-static struct group_case groups[] = {
-        { "group: of kubeadm", NB_TOKEN_GROUP_DEFAULT, true },
-        { "group: of a token for one node", NB_TOKEN_GROUP_NODE, true },
-        { "group: one character", "system:bootstrappers:a", true },
-        { "group: the longest", "system:bootstrappers:" REST_255 "a", true },
-        { "group: one character more", "system:bootstrappers:" REST_255 "aa", false },
-        { "group: nothing", "", false },
-        { "group: only the prefix", "system:bootstrappers:", false },
-        { "group: without the last colon", "system:bootstrappers", false },
-        { "group: of the administrators", "system:masters", false },
-        { "group: of the nodes", "system:nodes", false },
-        { "group: a colon at the end", "system:bootstrappers:a:", false },
-        { "group: a hyphen at the end", "system:bootstrappers:a-", false },
-        { "group: a hyphen at the beginning", "system:bootstrappers:-a", true },
-        { "group: a dot", "system:bootstrappers:a.b", false },
-        { "group: a capital letter", "system:bootstrappers:A", false },
-        { "group: a comma", "system:bootstrappers:a,b", false },
-        { "group: a newline at the end", "system:bootstrappers:a\n", false },
-        { "group: text before", " system:bootstrappers:a", false },
-};
-
-static void checks_group(void **state) {
-        const struct group_case *c = *state;
-
-        assert_int_equal(nb_bootstrap_group_is_valid(c->group, strlen(c->group)), c->is_valid);
-}
-
-static void a_nul_in_a_group_is_refused(_unused_ void **state) {
-        assert_false(nb_bootstrap_group_is_valid("system:bootstrappers:a\0b", 24));
-}
-
 /* --- Reading --- */
 
 #define META "\"uid\":\"u-1\",\"resourceVersion\":\"7\""
@@ -267,6 +227,8 @@ static void refuses(void **state) {
 
 #define TEXT_MAX 8192
 
+#define TEN "0123456789"
+#define FIFTY TEN TEN TEN TEN TEN
 #define KEY_256 FIFTY FIFTY FIFTY FIFTY FIFTY "012345"
 #define KEY_1024 KEY_256 KEY_256 KEY_256 KEY_256
 
@@ -464,8 +426,6 @@ static void memory_runs_out_while_formatting(_unused_ void **state) {
 }
 
 int main(void) {
-        CASES(groups, checks_group);
-        CASE(a_nul_in_a_group_is_refused);
         CASES(readable, reads);
         CASES(flawed, finds_flaw);
         CASE(long_groups_are_a_flaw);

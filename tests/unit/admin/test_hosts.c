@@ -48,14 +48,22 @@ static void keeps_an_error(void **state _unused_) {
 
 static void knows_networks_of_services(void **state _unused_) {
         _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
+        struct nb_failure f = { 0 };
+        struct nb_json json;
 
         assert_int_equal(nb_hosts_add(&hosts, NB_OWNER_CLUSTER, "10.96.0.1", "x"), 0);
         assert_int_equal(nb_hosts_add(&hosts, NB_OWNER_POD_NETWORK, "10.97.0.0/16", "n"), 0);
         assert_int_equal(nb_hosts_add(&hosts, NB_OWNER_CLAIMING_NODE, "10.98.0.0/16", "n"), 0);
         assert_int_equal(hosts.n, 2);
         assert_false(hosts.has_service_networks);
-        assert_int_equal(nb_hosts_add(&hosts, NB_OWNER_CLUSTER, "10.96.0.0/16", "x"), 0);
+        json = parse("{\"spec\":{\"cidrs\":[]}}", &f);
+        assert_int_equal(nb_hosts_add_service_network(&hosts, &json), 0);
+        assert_false(hosts.has_service_networks);
+        nb_json_done(&json);
+        json = parse("{\"spec\":{\"cidrs\":[\"10.96.0.0/16\"]}}", &f);
+        assert_int_equal(nb_hosts_add_service_network(&hosts, &json), 0);
         assert_true(hosts.has_service_networks);
+        nb_json_done(&json);
 }
 
 int main(void) {

@@ -549,8 +549,9 @@ static void decides(void **state) {
                 add_item(nb_host_is_address(host) ? record.addresses : record.dns_names,
                          row->enrolled[i]);
         }
-        assert_int_equal(nb_serving_decide(&c, reason),
-                         row->reason && !row->verdict ? NB_SERVING_NOT_ITS_OWN : row->verdict);
+        assert_int_equal(
+                nb_serving_decide(&c, NB_SERVING_MALFORMED, _NB_SERVING_VERDICT_N - 1, reason),
+                row->reason && !row->verdict ? NB_SERVING_NOT_ITS_OWN : row->verdict);
         if (row->reason && !strstr(reason, row->reason))
                 fail_msg("the reason is: %s", reason);
 }
