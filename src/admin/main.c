@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -86,13 +87,14 @@ static const struct command {
 static int find_command(struct nb_options *options, const struct command **ret_command,
                         struct nb_failure *f) {
         char name[32] = "", quoted[NB_WORD_QUOTED_SIZE];
+        const char *word = NULL;
         int r;
 
         while ((r = nb_options_next(options, f)) == NB_OPTIONS_WORD) {
                 const size_t len = strlen(name);
 
-                snprintf(name + len, sizeof(name) - len, "%s%s", len > 0 ? " " : "",
-                         options->value);
+                word = options->value;
+                snprintf(name + len, sizeof(name) - len, "%s%s", len > 0 ? " " : "", word);
                 for (size_t i = 0; i < N_ELEMENTS(commands); i++)
                         if (!strcmp(commands[i].name, name)) {
                                 *ret_command = &commands[i];
@@ -105,9 +107,10 @@ static int find_command(struct nb_options *options, const struct command **ret_c
                 nb_failure_add(f, " before the command; options follow the command");
         if (r < 0)
                 return r;
-        return nb_failure_set(f, NB_USAGE, 0, "expected a command such as `token create`; found %s",
-                              r == NB_OPTIONS_WORD ? nb_word_quote(options->value, quoted)
-                                                   : "nothing");
+        return nb_failure_set(f, NB_USAGE, 0,
+                              "expected a command such as `token create`; found %s%s",
+                              word ? nb_word_quote(word, quoted) : "nothing",
+                              word && r != NB_OPTIONS_WORD ? " alone" : "");
 }
 
 static int run_command(const struct command *command, struct nb_options *options,
@@ -142,8 +145,10 @@ int main(int argc, char **argv) {
         r = find_command(&options, &command, &f);
         if (command)
                 r = run_command(command, &options, &f);
-        if (r >= 0 || f.code == NB_NONE)
+        if (r >= 0 || (r == -ECANCELED && f.code == NB_NONE))
                 return r < 0 ? 0 : r;
+        if (f.code == NB_NONE)
+                (void)nb_failure_set(&f, NB_INTERNAL, r, "%s: %m", command ? command->name : "");
         fflush(stdout);
         /* The remedy of NB_ANSWER_MALFORMED is for a machine that joins. */
         if (f.code == NB_ANSWER_MALFORMED)

@@ -172,7 +172,7 @@ def test_large_objects_cost_few_requests(api):
         api.objects.put(f"{CSRS}/large-{number}", metadata={"ownerReferences": [{"uid": "x" * 8000000}]}, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
     done = api.run("approve", timeout=60)
     assert done.returncode == 0 and len(admin.pending(done.stdout)) == 7
-    assert sum(request.kind == "list certificatesigningrequests" for request in api.requests) <= 25
+    assert sum(request.kind == "list certificatesigningrequests" for request in api.requests) <= 20
 
 
 def test_unusable_record(api):

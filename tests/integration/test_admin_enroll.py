@@ -90,6 +90,8 @@ def test_show_and_list(api):
     assert lines[1].split()[0] == "worker-1" and lines[1].endswith(" 10.0.0.5") and "sha256:" in lines[1]
     shown = api.run("enroll", "--show", "worker-2").stdout
     assert shown.startswith("worker-2 ") and shown.endswith(public_pem(OTHER))
+    foreign = api.run("enroll", "--show", "foreign").stdout
+    assert "unusable: " in foreign and "type: expected" in foreign
     done = api.run("enroll", "--show", "worker-3")
     assert done.returncode == 66 and "node worker-3 is not enrolled" in done.stderr
 
@@ -108,6 +110,16 @@ def test_a_removal_is_by_the_clock_of_the_api_server(api):
     assert set(made) == {"node", "removed"} and earliest <= made["removed"] <= timestamp(7200)
     assert "worker-1" in api.run("enroll", "--list").stdout and api.run("enroll", "--remove", "worker-1").returncode == 66
     assert enroll(api).returncode == 0 and set(data(api)) == {"node", "publicKey"}
+
+
+def test_a_new_enrollment_is_not_removed_with_the_old_one(api):
+    """A removal that failed is made again, while somebody enrolls the node anew."""
+    enroll(api)
+    api.on("update secrets", faults.INTERNAL, times=1, skip=1)
+    assert api.run("enroll", "--remove", "worker-1").returncode == 69
+    api.on("update secrets", lambda _: Cluster(api).enroll("worker-1", OTHER) and None, times=1, skip=1)
+    assert api.run("enroll", "--remove", "worker-1").returncode == 75
+    assert data(api)["publicKey"] == public_pem(OTHER)
 
 
 def test_a_removal_that_fails_in_the_middle(api):

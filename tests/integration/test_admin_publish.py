@@ -141,6 +141,23 @@ def test_another_server_is_not_another_cluster(api):
     assert "https://api.example:6443" in done.stderr and "https://balancer.example:6443" in done.stderr and "--force" in done.stderr
 
 
+def test_the_same_cas_in_another_order(api):
+    """As during a rotation: pins stay valid, so nothing is refused or reported."""
+    both = [api.cluster.ca.pem, pki.CA("next").pem]
+    published = api.user_cluster(**{"certificate-authority-data": admin.encode(b"".join(reversed(both))), "server": "https://api.example:6443"})
+    api.objects.put(CLUSTER_INFO, data={"kubeconfig": json.dumps({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": published}]})})
+    own = api.kubeconfig("two.conf", cluster=api.user_cluster(**{"certificate-authority-data": admin.encode(b"".join(both))}))
+    done = admin.run_admin("cluster-info", "publish", "--server=https://api.example:6443", "--kubeconfig", own)
+    assert done.returncode == 0, done.stderr
+    assert "other CA certificates" not in admin.run_admin("cluster-info", "verify", "--kubeconfig", own).stdout
+
+
+def test_a_name_that_begins_like_a_loopback_address(api):
+    assert api.run("cluster-info", "publish", "--server=https://127.example.org:6443", "--dry-run").returncode == 0
+    done = api.run("cluster-info", "publish", "--server=https://127.1.2.3:6443", "--dry-run")
+    assert done.returncode != 0 and "127.1.2.3" in done.stderr
+
+
 def test_another_ca(api):
     assert publish(api).returncode == 0
     cluster = api.user_cluster(**{"certificate-authority-data": admin.encode(pki.CA("elsewhere").pem)})

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import admin
+from apiserver import status
 from csrs import timestamp
 from endpoint import Reply
 
@@ -55,9 +56,15 @@ def test_collision(api):
     """An existing token is never overwritten."""
     before = put_token(api)
     made = api.run("token", "create", TOKEN)
-    assert made.returncode == 73 and "creating the token: it already exists" in made.stderr and SECRET not in made.stderr
+    assert made.returncode == 73 and "the token abcdef already exists" in made.stderr and SECRET not in made.stderr
     assert api.objects.look(f"{SECRETS}/bootstrap-token-abcdef") == before
     assert changes(api) == ["create secrets"]
+
+
+def test_namespace_that_does_not_exist(api):
+    api.on("create secrets", lambda _: status(404, "NotFound", 'namespaces "kube-system" not found'))
+    made = api.run("token", "create")
+    assert made.returncode == 66 and "the namespace kube-system does not exist" in made.stderr and made.stdout == ""
 
 
 def test_forbidden(api):
@@ -217,7 +224,8 @@ def test_token_where_a_name_belongs(api, words):
 
 def test_help_that_a_message_names(api):
     assert "expected a command such as `token create`; found 'x'; see `node-bootstrap-admin --help`" in api.run("token", "x").stderr
-    assert "found nothing" in admin.run_admin("cluster-info").stderr
+    assert "found 'cluster-info' alone" in admin.run_admin("cluster-info").stderr and "found 'aprove' alone" in admin.run_admin("aprove").stderr
+    assert "found nothing" in admin.run_admin().stderr
     assert "see `node-bootstrap-admin token create --help`" in api.run("token", "create", "--no-such").stderr
     assert "see `node-bootstrap-admin --help`" in api.run("--no-such").stderr
 

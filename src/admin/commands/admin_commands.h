@@ -69,8 +69,9 @@ int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_fai
 int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
                         struct nb_cluster *ret_cluster, struct nb_failure *f);
 
-/* Whether both have the same CAs, in the same order. */
-bool nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cluster *own);
+/* Whether both have the same CAs, in any order: 1, 0; negative with a failure for `own`. */
+int nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cluster *own,
+                          struct nb_failure *f);
 
 /* Whether no other machine can reach this host: localhost, 127.0.0.0/8, ::1. */
 bool nb_host_is_loopback(const char *host);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `node-bootstrap-admin cluster-info publish` and `show`. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "admin/commands/admin_commands.h"
+#include "admin/policy/address.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
 #include "crypto/certificate.h"
+#include "crypto/digest.h"
 #include "kube/cluster_info.h"
 #include "kube/pin.h"
 #include "system/clock.h"
@@ -95,7 +98,10 @@ static void plan_done(struct plan *plan) {
 /* --- cluster-info --- */
 
 bool nb_host_is_loopback(const char *host) {
-        return !strcmp(host, "localhost") || !strcmp(host, "::1") || !strncmp(host, "127.", 4);
+        char folded[NB_HOST_SIZE];
+
+        return !strcmp(host, "localhost") ||
+               (nb_host_fold(host, folded) >= 0 && nb_hosts_contain("127.0.0.0/8,::1/128", folded));
 }
 
 int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
@@ -114,13 +120,30 @@ int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
         return nb_cluster_info_parse_cluster(kubeconfig, ret_cluster, f);
 }
 
-bool nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cluster *own) {
+static int select_cas(const struct nb_cluster *cluster, struct nb_ca_selection *ret,
+                      struct nb_failure *f) {
+        static const struct nb_ca_criteria criteria = { .choice = NB_CA_ALL_UNPINNED,
+                                                        .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                        .mismatch = NB_CLUSTER_INFO_UNACCEPTABLE };
         _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(CA_MAX);
-        struct nb_failure ignored = { 0 };
 
-        return nb_ca_renew(own->ca, own->ca_len, published->ca, published->ca_len,
-                           NB_CLUSTER_INFO_UNACCEPTABLE, NB_ADMIN_WRONG_CLUSTER, &pem, NULL,
-                           &ignored) == 0;
+        return nb_ca_select(cluster->ca, cluster->ca_len, &criteria, &pem, ret, f);
+}
+
+int nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cluster *own,
+                          struct nb_failure *f) {
+        struct nb_failure unusable = { 0 };
+        struct nb_ca_selection found, wanted;
+        unsigned n = 0;
+
+        if (select_cas(published, &found, &unusable) < 0)
+                return unusable.code == NB_INTERNAL ? nb_failure_set_memory(f) : 0;
+        if (select_cas(own, &wanted, f) < 0)
+                return -EINVAL;
+        for (unsigned i = 0; i < found.n_taken; i++)
+                for (unsigned k = 0; k < wanted.n_taken; k++)
+                        n += nb_digest_is_equal(found.taken[i], wanted.taken[k]);
+        return n == found.n_taken && n == wanted.n_taken;
 }
 
 /* 1: its kubeconfig is equivalent, for example because another version of kubeadm wrote it, and
@@ -132,13 +155,16 @@ static int verify_cluster(struct plan *plan, const struct publication *publicati
         _cleanup_(nb_cluster_done) struct nb_cluster found = { 0 };
         struct nb_failure unusable = { 0 };
         char found_server[NB_URL_MAX], wanted_server[NB_URL_MAX];
-        bool has_ca, is_same;
+        bool is_same;
+        int has_ca;
 
         if (plan->found.r < 0 || !text)
                 return plan->found.r;
         if (nb_cluster_info_parse_cluster(text, &found, &unusable) < 0)
                 return unusable.code == NB_INTERNAL ? nb_failure_set_memory(f) : 0;
-        has_ca = nb_publication_has_ca(&found, wanted);
+        has_ca = nb_publication_has_ca(&found, wanted, f);
+        if (has_ca < 0)
+                return has_ca;
         is_same = has_ca && nb_url_is_equal(&found.server, &wanted->server);
         if (is_same || publication->is_forced)
                 return is_same;

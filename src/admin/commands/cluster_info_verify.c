@@ -104,7 +104,10 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
                 return 0;
         }
         verification->kubeconfig = nb_json_string(&verification->info, "data.kubeconfig");
-        if (!own->ca || nb_publication_has_ca(&verification->cluster, own))
+        r = own->ca ? nb_publication_has_ca(&verification->cluster, own, f) : 1;
+        if (r < 0)
+                return r;
+        if (r > 0)
                 printf(OK "cluster-info exists%s\n",
                        own->ca ? ", with the CA certificates of the kubeconfig" : "");
         else

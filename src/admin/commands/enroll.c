@@ -26,7 +26,6 @@ struct enroll {
         uint8_t key_id[NB_SHA256_SIZE];
         struct nb_node_record record; /* to be written */
         bool is_new;                  /* there is no record yet */
-        bool is_shown;
 };
 
 /* --- The key --- */
@@ -138,6 +137,7 @@ static int write_record(struct enroll *enroll, time_t *ret_date, struct nb_failu
                 return r;
         json = nb_json_parse(nb_answer_text(&answer), answer.body.len, what, NB_ANSWER_MALFORMED,
                              f);
+        nb_json_copy(&json, "metadata.uid", enroll->record.uid, sizeof(enroll->record.uid));
         nb_json_copy(&json, "metadata.resourceVersion", enroll->record.resource_version,
                      sizeof(enroll->record.resource_version));
         *ret_date = answer.date;
@@ -211,12 +211,11 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
 }
 
 static int print_record(void *userdata, struct nb_json *item) {
-        struct enroll *enroll = userdata;
+        const struct enroll *enroll = userdata;
         char digits[2 * NB_SHA256_SIZE + 1], name[254];
         struct nb_node_record record = { 0 };
         struct nb_failure flaw = { 0 };
 
-        enroll->is_shown = true;
         if (!read_item(item, &record, &flaw)) {
                 nb_json_line(item, "metadata.name", name, sizeof(name));
                 printf("%-30s unusable: %s\n", name, flaw.detail);
@@ -233,18 +232,22 @@ static int print_record(void *userdata, struct nb_json *item) {
         return 0;
 }
 
-/* Of all nodes, or of one. */
+/* Of all nodes, or of one: by its name, as a decision reads it. */
 static int show_records(struct enroll *enroll, struct nb_failure *f) {
-        char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX] = NB_RECORDS_PATH;
+        static const char what[] = "reading the records of nodes";
+        char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX];
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r;
 
-        if (enroll->node) {
-                nb_node_record_name(enroll->node, name);
-                snprintf(path, sizeof(path), "%s%%2Cmetadata.name%%3D%s", NB_RECORDS_PATH, name);
-        }
-        r = nb_admin_list(&enroll->admin, "reading the records of nodes", path, print_record,
-                          enroll, NULL, f);
-        return r >= 0 && enroll->node && !enroll->is_shown ? refuse_missing(enroll, f) : r;
+        if (!enroll->node)
+                return nb_admin_list(&enroll->admin, what, NB_RECORDS_PATH, print_record, enroll,
+                                     NULL, f);
+        nb_node_record_name(enroll->node, name);
+        snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
+        r = nb_admin_get(&enroll->admin, what, path, &json, f);
+        if (r == 0)
+                return refuse_missing(enroll, f);
+        return r < 0 ? r : print_record(enroll, &json);
 }
 
 /* --- Command line --- */

@@ -141,9 +141,16 @@ static int submit_token(struct nb_admin *admin, const struct nb_bootstrap_token 
         (void)nb_bootstrap_token_format(token, &body);
         r = nb_admin_write(admin, &call, &body, &answer, f);
         nb_buffer_wipe(&answer.body);
-        if (f->code == NB_ADMIN_CONFLICT)
-                f->code = NB_ADMIN_EXISTS;
-        return r;
+        if (f->code != NB_ADMIN_CONFLICT)
+                return r;
+        if (f->http_status == 409) {
+                nb_failure_clear(f);
+                return nb_failure_set_http(f, NB_ADMIN_EXISTS, 409, "the token %s already exists",
+                                           token->id);
+        }
+        nb_failure_clear(f);
+        return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
+                                   "creating the token: the namespace kube-system does not exist");
 }
 
 /* --- Output --- */
