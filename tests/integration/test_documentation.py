@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manual pages and the documents match the programs: examples run, and lists are complete."""
 
+import fnmatch
 import os
 import pathlib
 import re
@@ -285,6 +286,35 @@ def test_systemd_accepts_unit(tmp_path, example):
     done = subprocess.run([SOURCE / "tests/lint/units", build / "units/node-bootstrap.service", SOURCE / "units", tmp_path],
                           check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What the build installs."""
+    build, root = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build"), tmp_path_factory.mktemp("root")
+    subprocess.run(["meson", "install", "--quiet", "--no-rebuild", "--destdir", root, "-C", build], check=True, stdout=subprocess.DEVNULL)
+    return root
+
+
+def test_man_finds_every_unit(installed):
+    """`man UNIT` shows the first page in the unit's Documentation=, and this page names the unit."""
+    units = [path for path in installed.glob("**/systemd/system/*") if path.suffix in (".service", ".target", ".timer")]
+    assert len(units) > 10
+    [pages] = installed.glob("**/man/man8")
+    for unit in units:
+        found = (pages / f"{unit.name}.8").resolve(strict=True)
+        assert f"man:{found.stem}(8)" == re.search(r"^Documentation=(\S+)", unit.read_text(), re.M)[1], unit.name
+        name = documentation.plain(found.read_text(encoding="ascii")).split(".Sh NAME\n")[1].split("\n.Sh ")[0]
+        assert unit.name in re.findall(r"^\.Nm (\S+)", name, re.M), unit.name
+
+
+def test_every_page_is_in_one_package(installed):
+    patterns = {path: re.findall(r"^usr/share/man\S*", path.read_text(), re.M) for path in (SOURCE / "packaging/debian").glob("*.install")}
+    [pages] = installed.glob("**/share/man")
+    for page in pages.glob("*/*"):
+        path = pathlib.Path("usr/share/man") / page.relative_to(pages)
+        packages = [name for name, found in patterns.items() if any(fnmatch.fnmatchcase(str(p), pattern) for pattern in found for p in (path, path.parent))]
+        assert len(packages) == 1, path
 
 
 def test_fields_are_listed():
