@@ -273,6 +273,9 @@ def test_credentials_are_listed():
     header = (SOURCE / "src/system/sources.h").read_text()
     known = set(re.findall(r"define NB_CREDENTIAL_\w+ \"([a-z.-]+)\"", header))
     assert len(known) > 4 and known == set(re.findall(r"^\.It Li (node-bootstrap\.[a-z-]+)$", page("node-bootstrap.service.8"), re.M))
+    for name in ("node-bootstrap.8", "node-bootstrap.service.8"):
+        files = page(name).split(".Sh FILES\n")[1].split(".Sh ")[0]
+        assert known == set(re.findall(r"^\.It Pa /etc/credstore/(\S+)$", files, re.M)), name
 
 
 @pytest.mark.parametrize("example", documentation.examples("unit"), ids=str)
@@ -315,6 +318,21 @@ def test_every_page_is_in_one_package(installed):
         path = pathlib.Path("usr/share/man") / page.relative_to(pages)
         packages = [name for name, found in patterns.items() if any(fnmatch.fnmatchcase(str(p), pattern) for pattern in found for p in (path, path.parent))]
         assert len(packages) == 1, path
+
+
+def test_pages_refer_to_each_other():
+    """Each page has all others in SEE ALSO, and the README has all. Wherever a page is named, it exists."""
+    texts = {re.sub(r"(.*)\.(\d)\.in", r"\1(\2)", path.name): documentation.plain(path.read_text(encoding="ascii")) for path in documentation.PAGES}
+    for name, text in texts.items():
+        listed = {f"{page}({section})" for page, section in re.findall(r"^\.Xr (\S+) (\d)", text.split(".Sh SEE ALSO\n")[1], re.M)}
+        assert set(texts) - {name} <= listed, name
+    assert [name for name in texts if name not in documentation.README.read_text(encoding="utf-8")] == []
+    named = {f"{page}({section})" for text in texts.values() for page, section in re.findall(r"^\.Xr (node-\S+) (\d)", text, re.M)}
+    for folder in ("src", "units", "packaging", "docs", "."):
+        for path in (SOURCE / folder).glob("*.*" if folder == "." else "**/*"):
+            if path.is_file():
+                named |= set(re.findall(r"\bnode-bootstrap[a-z.-]*\(\d\)", path.read_text(encoding="utf-8", errors="replace")))
+    assert named == set(texts)
 
 
 def test_fields_are_listed():
