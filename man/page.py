@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""page.py VERSION FAILURES.PY FAILURES.DEF DIAGNOSTICS.MDOC PAGE.IN PAGE: fills in what a manual page has from elsewhere."""
+"""page.py VERSION FAILURES.PY FAILURES.DEF FAILURES.MDOC PAGE.IN PAGE: fills in what a manual page has from elsewhere."""
 
 import importlib.util
 import sys
@@ -20,10 +20,10 @@ def messages(failures_py, failures_def):
 
 
 def main():
-    version, failures_py, failures_def, diagnostics, page, output = sys.argv[1:]
+    version, failures_py, failures_def, failures_mdoc, page, output = sys.argv[1:]
     text = Path(page).read_text(encoding="ascii")
     text = text.replace("@VERSION@", version)
-    text = text.replace("@DIAGNOSTICS@\n", Path(diagnostics).read_text(encoding="ascii"))
+    text = text.replace("@FAILURES@\n", Path(failures_mdoc).read_text(encoding="ascii"))
     text = text.replace("@MESSAGES@", "\n".join(messages(failures_py, failures_def)))
     Path(output).write_text(text, encoding="ascii")
 

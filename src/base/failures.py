@@ -93,7 +93,7 @@ def catalog(rows):
         yield f"-- {row['message-id']}"
         yield f"Subject: {row['subject']}"
         yield "Defined-By: node-bootstrap"
-        yield f"Documentation: man:node-bootstrap{'-admin' if row['code'].startswith('admin-') else ''}(8)"
+        yield f"Documentation: man:{'node-bootstrap-admin(8)' if row['code'].startswith('admin-') else 'node-bootstrap.failures(7)'}"
         for key in ("what", "unchanged", "remedy"):
             yield ""
             yield row[key]
@@ -118,9 +118,12 @@ def mdoc(rows):
             continue
         yield f".It Sy {row['code']} Pq Li {row['class']} , No exit status {row['exit']}"
         yield row["subject"].replace("'", "\\(aq") + "."
-        for key in ("what", "unchanged", "remedy"):
+        for key in ("what", "unchanged"):
             yield from roff(row[key])
+        yield ".Pp"
+        yield from roff(row["remedy"])
         if K3S in row:
+            yield ".Pp"
             yield "With k3s and RKE2:"
             yield from roff(row[K3S])
     yield ".El"

@@ -13,13 +13,13 @@ static const char usage[] =
         "node-bootstrap [OPTION...] COMMAND\n\n"
         "Joins this machine to a Kubernetes cluster before kubelet starts.\n"
         "To start the service: systemctl start node-bootstrap.service\n\n"
-        "  join     join the cluster; run by node-bootstrap.service\n"
         "  setup    configure this machine and start the service; takes a `kubeadm join` line\n"
-        "  check    show the configuration, and whether a join would succeed\n"
-        "  refresh  look for a new CA or server; run by node-bootstrap-refresh.service\n"
-        "  reset    remove what the join wrote\n"
         "  status   show the node's certificate and the last join\n"
-        "  explain  explain a failure code, such as `token-unknown`\n";
+        "  check    show the configuration, and whether a join would succeed\n"
+        "  explain  explain a failure code, such as `token-unknown`\n"
+        "  reset    remove what the join wrote\n"
+        "  refresh  look for a new CA or server; run by node-bootstrap-refresh.service\n"
+        "  join     join the cluster; run by node-bootstrap.service\n";
 
 static const struct command {
         const char *name;
@@ -58,9 +58,8 @@ static const struct command {
           "node-bootstrap status [OPTION...]\n\n"
           "Shows the certificate and record of this node, and how long each stage of the last join "
           "took.\n"
-          "Exit status 1: not joined by node-bootstrap; 2: the certificate has expired or is not "
-          "valid yet;\n"
-          "3: with --check, it expires within PERIOD.\n",
+          "The exit status says whether this machine works: 0 if it does; the man page lists the "
+          "others.\n",
           nb_command_status },
         { "explain",
           "node-bootstrap explain [OPTION...] [CODE...]\n\n"

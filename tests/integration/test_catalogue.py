@@ -31,10 +31,10 @@ def catalog():
     return found
 
 
-def diagnostics():
-    """code -> texts, with class and exit status, of node-bootstrap(8)."""
-    entries = re.findall(r"^\.It Sy (\S+) Pq Li (\w+) , No exit status (\d+)\n((?:.*\n)*?)(?=\.It|\.El)", section("node-bootstrap.8", "DIAGNOSTICS"), re.M)
-    return {code: (kind, status, one_line(text)) for code, kind, status, text in entries}
+def in_the_page():
+    """code -> texts, with class and exit status, of node-bootstrap.failures(7)."""
+    entries = re.findall(r"^\.It Sy (\S+) Pq Li (\w+) , No exit status (\d+)\n((?:.*\n)*?)(?=\.It|\.El)", section("node-bootstrap.failures.7", "FAILURES"), re.M)
+    return {code: (kind, status, one_line(text.replace(".Pp\n", ""))) for code, kind, status, text in entries}
 
 
 def messages():
@@ -59,11 +59,11 @@ def asserted():
 
 
 def test_rows_are_the_same_everywhere():
-    in_catalog, in_diagnostics, in_messages, in_explain = catalog(), diagnostics(), messages(), explained()
+    in_catalog, in_failures, in_messages, in_explain = catalog(), in_the_page(), messages(), explained()
     codes = list(FAILURES)
     assert list(in_catalog) == [code for code in codes if code not in QUIET]
     assert list(in_messages) == list(in_explain) == complete("node-bootstrap", "explain", "") == codes
-    assert list(in_diagnostics) == [code for code in codes if code not in EVENTS]
+    assert list(in_failures) == [code for code in codes if code not in EVENTS]
     for code, row in FAILURES.items():
         what, unchanged, remedy = (plain(row[part]) for part in PARTS[1:])
         k3s = [plain(row[K3S])] if K3S in row else []
@@ -73,7 +73,7 @@ def test_rows_are_the_same_everywhere():
             f"{code}: {row['subject']} class {row['class']}, exit status {row['exit']}, MESSAGE_ID {row['message-id']} "
             f"What happened {what} What was not changed {unchanged} What to do {remedy}" + "".join(f" What to do with k3s and RKE2 {text}" for text in k3s))
         if code not in EVENTS:
-            assert in_diagnostics[code] == (row["class"], row["exit"], " ".join([f"{row['subject']}. {what} {unchanged} {remedy}", *(f"With k3s and RKE2: {text}" for text in k3s)]))
+            assert in_failures[code] == (row["class"], row["exit"], " ".join([f"{row['subject']}. {what} {unchanged} {remedy}", *(f"With k3s and RKE2: {text}" for text in k3s)]))
 
 
 def test_routine_is_quiet():

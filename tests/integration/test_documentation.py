@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manual pages and the documents match the programs: examples run, and lists are complete."""
 
+import fnmatch
 import os
 import pathlib
 import re
@@ -272,6 +273,9 @@ def test_credentials_are_listed():
     header = (SOURCE / "src/system/sources.h").read_text()
     known = set(re.findall(r"define NB_CREDENTIAL_\w+ \"([a-z.-]+)\"", header))
     assert len(known) > 4 and known == set(re.findall(r"^\.It Li (node-bootstrap\.[a-z-]+)$", page("node-bootstrap.service.8"), re.M))
+    for name in ("node-bootstrap.8", "node-bootstrap.service.8"):
+        files = page(name).split(".Sh FILES\n")[1].split(".Sh ")[0]
+        assert known == set(re.findall(r"^\.It Pa /etc/credstore/(\S+)$", files, re.M)), name
 
 
 @pytest.mark.parametrize("example", documentation.examples("unit"), ids=str)
@@ -285,6 +289,50 @@ def test_systemd_accepts_unit(tmp_path, example):
     done = subprocess.run([SOURCE / "tests/lint/units", build / "units/node-bootstrap.service", SOURCE / "units", tmp_path],
                           check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What the build installs."""
+    build, root = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build"), tmp_path_factory.mktemp("root")
+    subprocess.run(["meson", "install", "--quiet", "--no-rebuild", "--destdir", root, "-C", build], check=True, stdout=subprocess.DEVNULL)
+    return root
+
+
+def test_man_finds_every_unit(installed):
+    """`man UNIT` shows the first page in the unit's Documentation=, and this page names the unit."""
+    units = [path for path in installed.glob("**/systemd/system/*") if path.suffix in (".service", ".target", ".timer")]
+    assert len(units) > 10
+    [pages] = installed.glob("**/man/man8")
+    for unit in units:
+        found = (pages / f"{unit.name}.8").resolve(strict=True)
+        assert f"man:{found.stem}(8)" == re.search(r"^Documentation=(\S+)", unit.read_text(), re.M)[1], unit.name
+        name = documentation.plain(found.read_text(encoding="ascii")).split(".Sh NAME\n")[1].split("\n.Sh ")[0]
+        assert unit.name in re.findall(r"^\.Nm (\S+)", name, re.M), unit.name
+
+
+def test_every_page_is_in_one_package(installed):
+    patterns = {path: re.findall(r"^usr/share/man\S*", path.read_text(), re.M) for path in (SOURCE / "packaging/debian").glob("*.install")}
+    [pages] = installed.glob("**/share/man")
+    for page in pages.glob("*/*"):
+        path = pathlib.Path("usr/share/man") / page.relative_to(pages)
+        packages = [name for name, found in patterns.items() if any(fnmatch.fnmatchcase(str(p), pattern) for pattern in found for p in (path, path.parent))]
+        assert len(packages) == 1, path
+
+
+def test_pages_refer_to_each_other():
+    """Each page has all others in SEE ALSO, and the README has all. Wherever a page is named, it exists."""
+    texts = {re.sub(r"(.*)\.(\d)\.in", r"\1(\2)", path.name): documentation.plain(path.read_text(encoding="ascii")) for path in documentation.PAGES}
+    for name, text in texts.items():
+        listed = {f"{page}({section})" for page, section in re.findall(r"^\.Xr (\S+) (\d)", text.split(".Sh SEE ALSO\n")[1], re.M)}
+        assert set(texts) - {name} <= listed, name
+    assert [name for name in texts if name not in documentation.README.read_text(encoding="utf-8")] == []
+    named = {f"{page}({section})" for text in texts.values() for page, section in re.findall(r"^\.Xr (node-\S+) (\d)", text, re.M)}
+    for folder in ("src", "units", "packaging", "docs", "."):
+        for path in (SOURCE / folder).glob("*.*" if folder == "." else "**/*"):
+            if path.is_file():
+                named |= set(re.findall(r"\bnode-bootstrap[a-z.-]*\(\d\)", path.read_text(encoding="utf-8", errors="replace")))
+    assert named == set(texts)
 
 
 def test_fields_are_listed():
@@ -310,10 +358,11 @@ def help_of(*verb):
 
 
 def test_verbs_and_options_are_listed():
-    """SYNOPSIS, the lists, each command's --help and its options agree."""
+    """SYNOPSIS, the lists, each command's --help and its options agree. `join`, which nobody types, is the last one."""
     text = page("node-bootstrap.8")
-    verbs = set(re.findall(r"^  ([a-z]+) ", help_of(), re.M))
-    assert verbs == set(re.findall(r"^\.It Cm (\w+)", text, re.M)) == set(re.findall(r"^\.Cm (\w+)", text.split(".Sh DESCRIPTION")[0], re.M))
+    verbs = re.findall(r"^  ([a-z]+) ", help_of(), re.M)
+    assert verbs == re.findall(r"^\.It Cm (\w+)", text, re.M) == re.findall(r"^\.Cm (\w+)", text.split(".Sh DESCRIPTION")[0], re.M)
+    assert verbs[-1] == "join"
     listed = {option for line in re.findall(r"^\.It Fl .*", text, re.M) for option in re.findall(r"Fl -([a-z-]+)", line)}
     told = {option for verb in ([], *([verb] for verb in verbs)) for option in re.findall(r"^  (?:-.,|   ) --([a-z-]+)", help_of(*verb), re.M)}
     assert len(told) > 3 and told <= listed
