@@ -277,7 +277,7 @@ def test_credentials_are_listed():
     assert len(known) > 4 and known == set(re.findall(r"^\.It Li (node-bootstrap\.[a-z-]+)$", page("node-bootstrap.service.8"), re.M))
     for name in ("node-bootstrap.8", "node-bootstrap.service.8"):
         files = page(name).split(".Sh FILES\n")[1].split(".Sh ")[0]
-        assert known == set(re.findall(r"^\.It Pa /etc/credstore/(\S+)$", files, re.M)), name
+        assert known == set(re.findall(r"^\.It\n\.Pa (node-bootstrap\.\S+)$", files, re.M)), name
 
 
 @pytest.mark.parametrize("example", documentation.examples("unit"), ids=str)
