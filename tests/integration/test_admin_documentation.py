@@ -77,7 +77,7 @@ def test_metrics_are_listed():
     """The page has every metric of the program, and no other."""
     source = (SOURCE / "src/admin/controller/metrics.c").read_text(encoding="utf-8")
     section = re.search(r"^\.Sh METRICS\n((?:.*\n)*?)(?=\.Sh )", PAGE, re.M)[1]
-    assert set(re.findall(r"put_(?:head|value)\(text, \"(\w+)\"", source)) == set(re.findall(r"^\.It Li (\w+)$", section, re.M))
+    assert set(re.findall(r"put_(?:head|value)\(text, \"(\w+)\"", source)) == set(re.findall(r"^\.It Li node_bootstrap_controller_(\w+)$", section, re.M))
 
 
 def test_the_admission_policy_names_the_groups_and_the_account_of_the_program():

@@ -2,10 +2,12 @@
 """The manual pages and the documents match the programs: examples run, and lists are complete."""
 
 import fnmatch
+import html.parser
 import os
 import pathlib
 import re
 import subprocess
+import urllib.parse
 from collections import Counter
 
 import pytest
@@ -275,7 +277,7 @@ def test_credentials_are_listed():
     assert len(known) > 4 and known == set(re.findall(r"^\.It Li (node-bootstrap\.[a-z-]+)$", page("node-bootstrap.service.8"), re.M))
     for name in ("node-bootstrap.8", "node-bootstrap.service.8"):
         files = page(name).split(".Sh FILES\n")[1].split(".Sh ")[0]
-        assert known == set(re.findall(r"^\.It Pa /etc/credstore/(\S+)$", files, re.M)), name
+        assert known == set(re.findall(r"^\.It\n\.Pa (node-bootstrap\.\S+)$", files, re.M)), name
 
 
 @pytest.mark.parametrize("example", documentation.examples("unit"), ids=str)
@@ -333,6 +335,32 @@ def test_pages_refer_to_each_other():
             if path.is_file():
                 named |= set(re.findall(r"\bnode-bootstrap[a-z.-]*\(\d\)", path.read_text(encoding="utf-8", errors="replace")))
     assert named == set(texts)
+
+
+class Anchors(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links = set(), set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.ids.add(attributes.get("id"))
+        self.links.add(attributes.get("href"))
+
+
+def test_pages_as_html(tmp_path):
+    """Each page is in the index, and each link within and between the pages has its target: the sections in .Sx exist."""
+    build = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
+    subprocess.run([SOURCE / "packaging/build-html", build / "man", tmp_path], check=True)
+    found = {path.name: Anchors(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.html")}
+    pages = {f"{path.stem}.html" for path in documentation.PAGES}
+    assert set(found) == pages | {"index.html"} and pages <= found["index.html"].links
+    for name, page in found.items():
+        for link in page.links - {None}:
+            path, _, anchor = link.partition("#")
+            if not link.startswith("https://manpages.debian.org/"):
+                assert (tmp_path / path).exists() and (not anchor or urllib.parse.unquote(anchor) in found[path or name].ids), (name, link)
 
 
 def test_fields_are_listed():
