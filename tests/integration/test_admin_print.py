@@ -135,6 +135,9 @@ def test_a_launch_template_gets_a_new_token(api, cluster_info, run, tmp_path):
     assert not list((tmp_path / "tmp").iterdir())
     done = check_files(tmp_path, user_data)
     assert done.returncode == 0 and "a join can start" in done.stdout, done.stdout
+    (tmp_path / "bin/aws").write_text("#!/bin/sh\nexit 3\n")
+    done = subprocess.run(["sh", "-c", text], check=False, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+    assert done.returncode == 3 and not list((tmp_path / "tmp").iterdir()), "the token stays in a file"
 
 
 def test_form_that_does_not_exist(api):
