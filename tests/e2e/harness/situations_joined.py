@@ -60,6 +60,7 @@ def certificate_has_expired(r):
 def kubelet_ends_again_and_again(r):
     join(r)
     config = break_kubelet(r.node)
+    r.stack.callback(r.node.write, KUBELET_CONFIG, config)
     r.says("node-bootstrap", "setup")
     assert "no.such.group" in r.here("journalctl")
     r.node.write(KUBELET_CONFIG, config)
