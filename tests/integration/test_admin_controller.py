@@ -357,6 +357,19 @@ def test_many_pending_requests_do_not_delay_a_revocation(api, cluster, start):
     assert count_reads(api, "aaaaaa") < 100
 
 
+def test_what_follows_the_approvals_of_a_fleet_does_not_delay_the_next_request(api, cluster, start):
+    names = [f"{number:06}" for number in range(200)]
+    for name in names:
+        cluster.token(name, name)
+        cluster.request(f"of-{name}", name, name, approved=True)
+        cluster.issue(f"of-{name}")
+    cluster.token("bbbbbb", "n9")
+    cluster.request("good", "n9", "bbbbbb")
+    start()
+    cluster.await_approval("good")
+    assert sum(count_reads(api, name) for name in names) < 100
+
+
 # What somebody else approved.
 
 

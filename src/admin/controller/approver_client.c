@@ -147,6 +147,9 @@ static int has_been_fetched(struct nb_request_record *record, struct nb_failure 
 
         if (now >= end_ms)
                 return 1;
+        if (now < record->look_ms)
+                return nb_decision_wait(
+                        record, (record->look_ms < end_ms ? record->look_ms : end_ms) - now);
         r = nb_facts_read_node(&controller->admin, record->node, &node, f);
         if (r < 0)
                 return r;
@@ -194,7 +197,7 @@ static int judge_afterwards(struct nb_request_record *record, const struct nb_no
 
 /* `request` has only a token and a node if it is gone. */
 static int finish_request(struct nb_request_record *record, const struct nb_node_request *request,
-                          struct nb_failure *f) {
+                          bool is_fetched, struct nb_failure *f) {
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
         struct nb_client_case facts = { .request = request, .token = &token };
         struct nb_claim other = { 0 };
@@ -226,7 +229,7 @@ static int finish_request(struct nb_request_record *record, const struct nb_node
         /* Without its request, the machine submits the same one again. */
         if (record->issued_ms == 0)
                 record->issued_ms = nb_now_ms();
-        r = has_been_fetched(record, f);
+        r = is_fetched ? 1 : has_been_fetched(record, f);
         return r <= 0 ? r : revoke_token(record, &token, f);
 }
 
@@ -234,12 +237,14 @@ static int finish_request(struct nb_request_record *record, const struct nb_node
 
 static int run_request(struct nb_request_record *record, struct nb_failure *f) {
         struct nb_controller *controller = record->controller;
+        const struct nb_token_record *token = nb_controller_find_token(controller,
+                                                                       record->token_id);
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
+        bool is_fetched = false;
         int r;
 
         /* Not while an answer is awaited: this work may just have revoked the token. */
-        if (!nb_exchange_has_calls(controller->admin.exchange) &&
-            !nb_controller_find_token(controller, record->token_id)) {
+        if (!token && !nb_exchange_has_calls(controller->admin.exchange)) {
                 if (record->state != NB_CSR_STATE_PENDING)
                         return drop_request(record);
                 /* It cannot be approved, so do not read it again. */
@@ -247,6 +252,13 @@ static int run_request(struct nb_request_record *record, struct nb_failure *f) {
                         return nb_decision_wait_longer(record);
         }
         record->is_waiting = false;
+        /* Without a call, if it has to wait. */
+        if (token && record->issued_ms > 0 && strcmp(token->uid, record->claimed_uid) == 0) {
+                r = has_been_fetched(record, f);
+                if (r <= 0)
+                        return r;
+                is_fetched = true;
+        }
         r = nb_controller_read_request(record, &request, f);
         if (r < 0)
                 return r;
@@ -257,7 +269,7 @@ static int run_request(struct nb_request_record *record, struct nb_failure *f) {
                 return drop_request(record);
         memcpy(request.token_id, record->token_id, sizeof(request.token_id));
         snprintf(request.node, sizeof(request.node), "%s", record->node);
-        return finish_request(record, &request, f);
+        return finish_request(record, &request, is_fetched, f);
 }
 
 /* Requests of nodes (renewals), of other users and of unbound tokens are

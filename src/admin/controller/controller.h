@@ -53,6 +53,7 @@ struct nb_request_record {
         char *name, *node;
         time_t created;              /* 0: not known */
         time_t approved;             /* lastUpdateTime of the condition Approved; 0: not approved */
+        uint64_t look_ms;            /* no call for its Node until then */
         uint64_t issued_ms;          /* when the certificate was first seen; 0: not yet */
         uint8_t key[NB_SHA256_SIZE]; /* of the request, as nb_pkcs10_facts */
         bool is_gone;                /* the CSR was deleted, but its token may have to be revoked */
@@ -251,6 +252,10 @@ const char *nb_controller_reason(enum nb_node_request_kind kind, unsigned reason
  * or it is gone (record->is_gone). The caller calls nb_node_request_done() in both cases. */
 int nb_controller_read_request(struct nb_request_record *record,
                                struct nb_node_request *ret_request, struct nb_failure *f);
+
+/* After this controller approved the request: its next work is the revocation of the token. Frees
+ * the record if it has claimed none. */
+void nb_controller_note_approval(struct nb_request_record *record);
 
 /* Adds a record of a request that has none. NULL without memory. */
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,

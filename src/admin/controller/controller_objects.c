@@ -22,6 +22,10 @@
  * token are old, though. */
 #define TOKEN_LAG_MS 2000
 
+/* One flow for what follows all decisions: a fleet that was approved has one turn in each round, so
+ * it does not delay the next request. */
+#define FOLLOW_UPS ""
+
 bool nb_controller_has_part(const struct nb_controller *controller, const struct nb_part *part) {
         for (size_t i = 0; i < controller->n_parts; i++)
                 if (controller->parts[i] == part)
@@ -81,8 +85,10 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
         record->work.run = run_request;
         record->work.userdata = record;
         if (record->name && record->node &&
+            nb_work_set_flow(&controller->queue, &record->work, FOLLOW_UPS) >= 0 &&
             nb_records_add(requests_of(record), &record->record) >= 0)
                 return record;
+        nb_work_done(&controller->queue, &record->work);
         free_request(record);
         return NULL;
 }
@@ -110,16 +116,33 @@ static void delete_request(struct nb_request_record *record) {
                 nb_controller_drop_request(record);
 }
 
-/* Returns whether the request is new, or has another state, or a certificate. What follows a
- * decision has a turn of its own. */
+/* The requests of one party take turns with those of others. A fleet may share an enrolled token,
+ * so the node that the request names counts as well. A bound token is for one node: other names,
+ * which a thief can invent, would be turns for nothing. */
+static int set_flow(struct nb_controller *controller, struct nb_request_record *record,
+                    const struct nb_node_request *request) {
+        char flow[sizeof(request->username) + sizeof(request->node) + 1];
+
+        if (request->state != NB_CSR_STATE_PENDING)
+                return nb_work_set_flow(&controller->queue, &record->work, FOLLOW_UPS);
+        record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&
+                               nb_enrolled_lacks_proof(controller, request);
+        snprintf(flow, sizeof(flow), "%s %s", request->username,
+                 request->is_in_enrolled_group ? request->node : "");
+        return nb_work_set_flow(&controller->queue, &record->work, flow);
+}
+
+/* Returns whether the request is new, or has another state, or a certificate. */
 static bool update_record(struct nb_request_record *record, const struct nb_node_request *request) {
         struct nb_controller *controller = record->controller;
         bool is_changed = strcmp(record->uid, request->uid) != 0 ||
                           record->state != request->state ||
                           record->has_certificate != request->has_certificate;
 
-        if (request->state != NB_CSR_STATE_PENDING && record->work.flow)
-                nb_work_done(&controller->queue, &record->work);
+        if (request->state != NB_CSR_STATE_PENDING && record->state == NB_CSR_STATE_PENDING) {
+                nb_queue_remove(&record->work);
+                (void)set_flow(controller, record, request);
+        }
         if (record->uid[0] && record->state == NB_CSR_STATE_PENDING && controller->is_leading &&
             request->state == NB_CSR_STATE_APPROVED && !request->is_approved_by_controller)
                 controller->metrics.n_approved_by_others++;
@@ -164,20 +187,13 @@ int nb_controller_read_request(struct nb_request_record *record,
         return 1;
 }
 
-/* The requests of one party take turns with those of others. A fleet may share an enrolled token,
- * so the node that the request names counts as well. A bound token is for one node: other names,
- * which a thief can invent, would be turns for nothing. */
-static int set_flow(struct nb_controller *controller, struct nb_request_record *record,
-                    const struct nb_node_request *request) {
-        char flow[sizeof(request->username) + sizeof(request->node) + 1];
-
-        if (request->state != NB_CSR_STATE_PENDING)
-                return 0;
-        record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&
-                               nb_enrolled_lacks_proof(controller, request);
-        snprintf(flow, sizeof(flow), "%s %s", request->username,
-                 request->is_in_enrolled_group ? request->node : "");
-        return nb_work_set_flow(&controller->queue, &record->work, flow);
+void nb_controller_note_approval(struct nb_request_record *record) {
+        if (!record->claimed_uid[0]) {
+                nb_controller_drop_request(record);
+                return;
+        }
+        record->state = NB_CSR_STATE_APPROVED;
+        (void)nb_work_set_flow(&record->controller->queue, &record->work, FOLLOW_UPS);
 }
 
 static void write_request(struct nb_controller *controller, struct nb_request_record *record,
@@ -221,9 +237,12 @@ static void on_request(void *userdata, struct nb_json *object, enum nb_change ch
                 record = NULL;
         }
         if (record && record->work.slot) {
-                /* Each run of its work must find the same facts. */
+                /* Each run of its work must find the same facts. The approval that it waits for is
+                 * no news. */
                 nb_records_touch(requests_of(record), &record->record);
-                record->work.is_changed = true;
+                record->work.is_changed |= !record->is_approving ||
+                                           !request.is_approved_by_controller ||
+                                           request.has_certificate;
         } else if (deciders[request.kind]->is_wanted(controller, &request))
                 write_request(controller, record, &request);
         else if (record)
@@ -263,9 +282,11 @@ void nb_controller_wake_requests(struct nb_controller *controller, const char *t
                         struct nb_request_record *record =
                                 (struct nb_request_record *)controller->requests[kind].records[i];
 
-                        if ((!record->is_waiting && !record->work.slot) ||
-                            (token_id && strcmp(record->token_id, token_id) != 0) ||
+                        if ((token_id && strcmp(record->token_id, token_id) != 0) ||
                             (node && strcmp(record->node, node) != 0))
+                                continue;
+                        record->look_ms = 0;
+                        if (!record->is_waiting && !record->work.slot)
                                 continue;
                         record->work.is_last = false;
                         queue_request(record, 0);

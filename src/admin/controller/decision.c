@@ -10,6 +10,10 @@
 #include "system/clock.h"
 #include "system/log.h"
 
+/* The Node of an approved request is looked for this much later, or when the watch shows it, so
+ * that a fleet costs one call for each machine. */
+#define LOOK_MS 20000
+
 #define EVENTS_PATH "/api/v1/namespaces/default/events"
 #define EVENT_MAX ((size_t)8 * 1024)
 #define EVENT_TEXT_MAX 768
@@ -122,6 +126,8 @@ int nb_decision_make(struct nb_request_record *record, const struct nb_node_requ
                          reason == 0 ? "approved" : "denied", text);
                 return nb_decision_leave(record, reason, NB_PAUSE_LONG, message);
         }
+        if (!record->is_approving)
+                record->look_ms = nb_now_ms() + LOOK_MS;
         r = nb_csr_decide(&record->controller->admin, request, reason == 0 ? "Approved" : "Denied",
                           nb_controller_reason(record->kind, reason), text, f);
         record->is_approving = reason == 0 && r == -EINPROGRESS && f->code == NB_NONE;
@@ -134,6 +140,8 @@ int nb_decision_make(struct nb_request_record *record, const struct nb_node_requ
         if (r < 0)
                 return r;
         nb_metrics_decide(record, reason);
+        if (reason == 0)
+                nb_controller_note_approval(record);
         return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "admin/controller/queue.h"
+#include "base/macro.h"
 #include "system/clock.h"
 
 #define LAST (UINT64_C(1) << 63)
@@ -91,6 +92,15 @@ void nb_queue_remove(struct nb_work *work) {
 
 /* --- Flows --- */
 
+static void leave_flow(struct nb_queue *queue, struct nb_work *work) {
+        struct nb_flow *flow = TAKE(work->flow);
+
+        if (!flow || --flow->n_works > 0)
+                return;
+        nb_records_remove(&queue->flows, &flow->record);
+        free(flow);
+}
+
 int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *name) {
         struct nb_flow *flow = (struct nb_flow *)nb_records_find(&queue->flows, name);
         size_t size = strlen(name) + 1;
@@ -107,19 +117,14 @@ int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *n
                 }
         }
         flow->n_works++;
+        leave_flow(queue, work);
         work->flow = flow;
         return 0;
 }
 
 void nb_work_done(struct nb_queue *queue, struct nb_work *work) {
-        struct nb_flow *flow = work->flow;
-
         nb_queue_remove(work);
-        work->flow = NULL;
-        if (!flow || --flow->n_works > 0)
-                return;
-        nb_records_remove(&queue->flows, &flow->record);
-        free(flow);
+        leave_flow(queue, work);
 }
 
 /* The round in which a work has its turn: its flow has one in each. */

@@ -57,7 +57,8 @@ struct nb_queue {
         uint64_t round, order;
 };
 
-/* Puts the work into the flow of this name. 0, -ENOMEM. nb_work_done() removes it. */
+/* Moves the work into the flow of this name; its next turn is one of that flow. 0, -ENOMEM: it
+ * stays where it is. nb_work_done() removes it. */
 int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *name);
 
 /* Removes the work from the queue and its flow. */
