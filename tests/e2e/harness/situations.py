@@ -391,20 +391,6 @@ def joined_before(r):
     r.node.await_kubelet()
 
 
-@situation("installed-malformed")
-def damaged_record(r):
-    join(r)
-    r.cluster.await_node(r.node.name)
-    r.node.write(f"{PKI}/node-bootstrap.json", "{")
-    r.says("node-bootstrap", "status")
-    r.here("systemctl status")
-    r.here("systemctl stop")
-    assert "NotReady" in r.there("kubectl get node")
-    r.here("systemctl restart")
-    r.joins()
-    assert "Joined: " in r.node.run("node-bootstrap", "status").stdout
-
-
 @situation("stopped", "usage")
 def stopped_join(r):
     r.node.prepare(r.cluster.token(MANUAL_GROUP)).begin()
