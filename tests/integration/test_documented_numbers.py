@@ -34,7 +34,6 @@ NUMBERS = [
     (PAGE, "has been running for 30 seconds", "cli/machine_state.h", "#define NB_KUBELET_SETTLED_USEC ((uint64_t)30 * 1000000) "),
     (PAGE, "less than 30 seconds ago", "cli/machine_state.h", "#define NB_KUBELET_SETTLED_USEC ((uint64_t)30 * 1000000) "),
     (PAGE, "for at most 15 seconds", "cli/check/check_metadata.c", "#define PATIENCE_MS 15000 "),
-    (PAGE, "and fails after 5 minutes", "join/retry.h", "#define NB_RETRY_NODE_MS 300000 "),
     (YAML, "and fails after 5 minutes", "join/retry.h", "#define NB_RETRY_NODE_MS 300000 "),
     ("docs/operations.md", "retries for 30 seconds, then fails", "join/retry.h", "#define NB_RETRY_CONFIRM_MS 30000 "),
     ("man/node-bootstrap.failures.7.in", "retries for 30 seconds", "join/retry.h", "#define NB_RETRY_CONFIRM_MS 30000 "),
