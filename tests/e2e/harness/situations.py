@@ -12,7 +12,7 @@ import yaml
 
 from . import csrs, pki
 from .controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, CSRS, MANUAL_GROUP, SECRETS, kubeconfig
-from .node import CONFIG, KUBECONFIG, PKI, TOKEN, UNIT
+from .node import CONFIG, KUBECONFIG, TOKEN, UNIT
 from .remedies import Remedy
 from .wait import until
 from .web import Web
