@@ -6,6 +6,7 @@ The enum contains the codes of all files: those of the first one end with _NB_CO
 node-bootstrap-admin uses, with _NB_CODE_ADMIN_N. So nodes carry no texts of that program.
 """
 
+import itertools
 import re
 import sys
 
@@ -15,19 +16,23 @@ CLASSES = ("wait", "confirm", "fatal", "event")
 
 
 def read(path):
-    rows = []
+    rows, group = [], None
     with open(path, encoding="ascii") as lines:
         for number, line in enumerate(lines, 1):
             line = line.rstrip("\n")
             if not line or line.startswith("#"):
                 continue
+            heading = re.fullmatch(r"== ([A-Za-z -]+): (.+)", line)
+            if heading:
+                group = heading.groups()
+                continue
             section = re.fullmatch(r"\[([a-z][a-z-]*)\]", line)
             if section:
-                rows.append({"code": section[1], "line": number})
+                rows.append({"code": section[1], "line": number, "group": group})
                 continue
             key, separator, value = line.partition(": ")
             if not separator or key not in (*KEYS, K3S) or not rows or key in rows[-1] or not value:
-                sys.exit(f"{path}:{number}: expected [code] or one of {', '.join(KEYS)}, once each: {line}")
+                sys.exit(f"{path}:{number}: expected [code], `== TITLE: SENTENCE`, or one of {', '.join(KEYS)}, once each: {line}")
             rows[-1][key] = value
     check(path, rows)
     return rows
@@ -39,6 +44,8 @@ def check(path, rows):
         missing = [key for key in KEYS if key not in row]
         if missing:
             sys.exit(f"{where} lacks {', '.join(missing)}")
+        if not row["group"]:
+            sys.exit(f"{where} is in no group: expected `== TITLE: SENTENCE` above")
         if not re.fullmatch(r"[0-9a-f]{32}", row["message-id"]):
             sys.exit(f"{where} message-id: expected 32 hex digits")
         if row["class"] not in CLASSES:
@@ -112,21 +119,26 @@ def roff(text):
 
 
 def mdoc(rows):
-    yield ".Bl -tag -width Ds"
-    for row in rows:
-        if row["class"] == "event":
-            continue
-        yield f".It Sy {row['code']} Pq Li {row['class']} , No exit status {row['exit']}"
-        yield row["subject"].replace("'", "\\(aq") + "."
-        for key in ("what", "unchanged"):
-            yield from roff(row[key])
+    for (title, about), members in itertools.groupby((row for row in rows if row["class"] != "event"), lambda row: row["group"]):
+        yield f".Ss {title}"
+        yield from roff(about)
+        yield ".Bl -tag -width Ds"
+        for row in members:
+            yield from entry(row)
+        yield ".El"
+
+
+def entry(row):
+    yield f".It Sy {row['code']} Pq Li {row['class']} , No exit status {row['exit']}"
+    yield row["subject"].replace("'", "\\(aq") + "."
+    for key in ("what", "unchanged"):
+        yield from roff(row[key])
+    yield ".Pp"
+    yield from roff(row["remedy"])
+    if K3S in row:
         yield ".Pp"
-        yield from roff(row["remedy"])
-        if K3S in row:
-            yield ".Pp"
-            yield "With k3s and RKE2:"
-            yield from roff(row[K3S])
-    yield ".El"
+        yield "With k3s and RKE2:"
+        yield from roff(row[K3S])
 
 
 def main():

@@ -287,14 +287,20 @@ static int take_server(const struct reading *reading, const struct entry *entry,
 static int take_cluster(const struct reading *reading, const struct entry *entry,
                         struct nb_cluster *ret) {
         static const char insecure[] = "insecure-skip-tls-verify";
+        char quoted[NB_TEXT_QUOTED_SIZE];
         const struct nb_yaml_node *node = nb_yaml_get(entry->fields, insecure);
         int r;
 
-        if (!nb_yaml_is_empty(node) &&
-            (node->type != NB_YAML_SCALAR || !node->is_plain || strcmp(node->value, "false") != 0))
-                return refuse_field(reading, entry, insecure, "false or nothing",
-                                    node->type == NB_YAML_SCALAR ? "another value"
-                                                                 : nb_yaml_type_name(node));
+        if (!nb_yaml_is_empty(node) && (node->type != NB_YAML_SCALAR || !node->is_plain ||
+                                        strcmp(node->value, "false") != 0)) {
+                r = refuse_field(reading, entry, insecure, "false or no such key",
+                                 node->type != NB_YAML_SCALAR || nb_text_contains_token(node->value)
+                                         ? nb_yaml_type_name(node)
+                                         : nb_text_quote(node->value, node->value_len, quoted));
+                nb_failure_add(reading->f, "; remove the key, and set certificate-authority-data "
+                                           "to the cluster's CA");
+                return r;
+        }
         r = take_server(reading, entry, &ret->server);
         if (r < 0)
                 return r;

@@ -138,11 +138,6 @@ def test_examples_of_the_page(desk, example):
     desk.run("env", "HOME=/root", "sh", "-ec", f"cd /root && {example.text.replace('ssh worker-1', 'sh -c')}")
 
 
-def test_the_service_of_the_page_is_that_of_the_document():
-    [example] = documentation.examples("admin-service")
-    assert example.text == commands("controller")
-
-
 def test_commands_of_the_document(controller_machine, unattended_cluster):
     """The three commands of a user in a hurry."""
     said = controller_machine.run("env", "HOME=/root", "sh", "-c", commands("admin")).stdout

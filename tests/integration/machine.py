@@ -3,6 +3,7 @@
 
 import base64
 import glob
+import importlib.util
 import itertools
 import json
 import os
@@ -38,15 +39,10 @@ _numbers = itertools.count(1)
 
 def read_failures():
     """code -> row of failures.def"""
-    rows, row = {}, None
-    for line in (SOURCE / "src/base/failures.def").read_text().splitlines():
-        section = re.fullmatch(r"\[([a-z-]+)\]", line)
-        if section:
-            row = rows[section[1]] = {}
-        elif row is not None and ": " in line:
-            key, _, value = line.partition(": ")
-            row[key] = value
-    return rows
+    spec = importlib.util.spec_from_file_location("failures", SOURCE / "src/base/failures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {row["code"]: row for row in module.read(SOURCE / "src/base/failures.def")}
 
 
 FAILURES = read_failures()

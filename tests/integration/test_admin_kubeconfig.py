@@ -171,7 +171,7 @@ UNUSABLE = {
     "an auth-provider": ({"user": {"auth-provider": {"name": "gcp"}}}, "found auth-provider"),
     "impersonation": ({"user": {"token": "t", "as": "root"}}, "found as"),
     "exec and impersonation": ({"user": {**admin.exec_user("exit 1"), "as": "root"}}, "expected either a token, or a client certificate and key, found as"),
-    "an unverified server": ({"cluster": {"server": "https://h", "insecure-skip-tls-verify": True}}, "insecure-skip-tls-verify: expected false or nothing"),
+    "an unverified server": ({"cluster": {"server": "https://h", "insecure-skip-tls-verify": True}}, "insecure-skip-tls-verify: expected false or no such key, found 'true'; remove the key, and set certificate-authority-data"),
     "plain http": ({"cluster": {"server": "http://h"}}, "expected https://HOST[:PORT][/PREFIX], found 'http://h'"),
     "another kind": ({"kind": "Pod"}, "expected a kubeconfig (kind: Config, apiVersion: v1), found kind 'Pod'"),
     "exec and a token": ({"user": {**admin.exec_user("exit 1"), "token": "t"}}, "expected either a token, or a client certificate and key, found both"),

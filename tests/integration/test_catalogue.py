@@ -5,6 +5,8 @@ import configparser
 import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import documentation
 from command_line import complete, explain, one_line, plain
@@ -74,6 +76,31 @@ def test_rows_are_the_same_everywhere():
             f"What happened {what} What was not changed {unchanged} What to do {remedy}" + "".join(f" What to do with k3s and RKE2 {text}" for text in k3s))
         if code not in EVENTS:
             assert in_failures[code] == (row["class"], row["exit"], " ".join([f"{row['subject']}. {what} {unchanged} {remedy}", *(f"With k3s and RKE2: {text}" for text in k3s)]))
+
+
+def groups_in_the_page():
+    """(title, sentence) -> codes, of node-bootstrap.failures(7)."""
+    parts = re.findall(r"^\.Ss (.*)\n((?:(?!\.).*\n)+)\.Bl .*\n((?:.*\n)*?)\.El", section("node-bootstrap.failures.7", "FAILURES"), re.M)
+    return {(title, one_line(about)): re.findall(r"^\.It Sy (\S+)", entries, re.M) for title, about, entries in parts}
+
+
+def test_every_code_is_in_a_group():
+    """In the page, each code is below the heading and the sentence of its group, and nothing is above the first heading."""
+    assert section("node-bootstrap.failures.7", "FAILURES").startswith(".Ss ")
+    expected = {}
+    for code, row in FAILURES.items():
+        if code not in EVENTS:
+            expected.setdefault(row["group"], []).append(code)
+    found = groups_in_the_page()
+    assert list(found.items()) == list(expected.items()) and len(found) > 5
+    assert all(about.endswith(".") for _, about in found)
+
+
+def test_a_code_without_a_group_is_refused(tmp_path):
+    text = (SOURCE / "src/base/failures.def").read_text(encoding="ascii")
+    (tmp_path / "failures.def").write_text(re.sub("^== .*\n", "", text, flags=re.M), encoding="ascii")
+    done = subprocess.run([sys.executable, SOURCE / "src/base/failures.py", "mdoc", tmp_path / "failures.def", tmp_path / "mdoc"], check=False, capture_output=True, text=True)
+    assert done.returncode == 1 and "[usage] is in no group" in done.stderr
 
 
 def test_routine_is_quiet():

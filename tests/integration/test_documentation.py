@@ -15,7 +15,7 @@ import yaml
 
 import documentation
 import metadata
-from machine import SOURCE, find_program
+from machine import FAILURES, SOURCE, find_program
 
 MAN = SOURCE / "man"
 
@@ -25,7 +25,7 @@ def page(name):
 
 
 def test_every_example_says_what_it_is():
-    kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset", "shell-user-data", "user-data", "admin", "admin-service", "policy"}
+    kinds = {"yaml", "unit", "shell", "shell-join", "shell-setup", "shell-user-data", "user-data", "admin", "policy"}
     of_documents = {"yaml", "unit", "shell", "user-data", "cloud-config", "console"}
     assert [str(example) for example in documentation.examples() if example.kind not in (of_documents if example.is_of_document else kinds)] == []
 
@@ -44,27 +44,22 @@ def test_every_example_has_a_run():
     found = Counter((example.kind, example.where.split(":")[0].removesuffix(".in")) for example in documentation.examples()
                     if example.kind.startswith("shell") and example.kind != "shell-setup" and not example.is_of_document)
     assert {key: n for key, n in found.items() if key[0] != "shell"} == {
-        ("shell-join", "node-bootstrap.8"): 1, ("shell-join", "node-bootstrap.service.8"): 1, ("shell-pin", "node-bootstrap.yaml.5"): 1,
-        ("shell-reset", "node-bootstrap.8"): 1, ("shell-user-data", "node-bootstrap.8"): 1}
+        ("shell-join", "node-bootstrap.8"): 1, ("shell-user-data", "node-bootstrap.8"): 1}
     assert {example.argument for example in documentation.examples("shell") if example.is_of_document} == set(COMMANDS)
     for name, path in COMMANDS.items():
         assert f'commands("{name}")' in (SOURCE / "tests" / path).read_text(), f"{path} does not run the commands {name}"
 
 
 def test_commands_that_stand_in_several_places_are_the_same():
-    """A remedy on a console cannot be a link, and the README shows the shortest way; each document with the details has the same commands."""
+    """The README shows the shortest way, and a remedy on a console cannot be a link; a manual page refers to the document."""
     found = {}
     for example in documentation.examples("shell"):
         if example.is_of_document:
             found.setdefault(example.argument, set()).add(example.text)
     assert [name for name, texts in found.items() if len(texts) > 1] == []
     pin = documentation.commands("token-and-pin").split("\n")[1]
-    [of_page] = documentation.examples("shell-pin")
-    assert " ".join(of_page.text.split()) == pin and f"`{pin}`" in (SOURCE / "src/base/failures.def").read_text()
-    [reset] = documentation.examples("shell-reset")
-    assert reset.text == documentation.commands("remove")
-    by_hand = next(e for e in documentation.examples("shell-join") if e.where.startswith("node-bootstrap.service"))
-    assert by_hand.text == documentation.commands("credential") + documentation.commands("start")
+    assert {code for code, row in FAILURES.items() if f"`{pin}`" in row["remedy"]} == {"settings-incomplete", "ca-pin-mismatch"}
+    assert [path.name for path in documentation.PAGES if "openssl pkey \\-pubin" in path.read_text(encoding="ascii")] == []
 
 
 LINK = re.compile(r"\]\(([^()\s]+)\)|<img [^>]*src=\"([^\"]+)\"")
@@ -233,13 +228,14 @@ def test_every_metadata_service_is_played():
     assert services == {service.provider for service in metadata.ALL}
 
 
-def test_first_boot_has_a_section_for_every_provider():
+def test_first_boot_has_a_row_for_every_provider():
     """With its place for the token alone."""
-    sections = dict(re.findall(r"^### (.*)\n((?:(?!#).*\n)*)", (SOURCE / "docs/first-boot.md").read_text(), re.M))
-    assert set(sections) == {title for title, _ in providers().values()}
+    table = (SOURCE / "docs/first-boot.md").read_text().split("\n## Clouds\n")[1].split("\n## ")[0]
+    rows = {title: token for title, _, token in re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", table, re.M)[2:]}
+    assert set(rows) == {title for title, _ in providers().values()}
     for title, members in providers().values():
         place = re.search(r"\.token_place = \".*?([a-z.-]*token)'?\"", members)
-        assert f"`{place[1]}`" in sections[title] if place else "No place for a token alone" in sections[title], title
+        assert f"`{place[1]}`" in rows[title] if place else rows[title] == "–", title
 
 
 def test_what_recognises_a_provider_is_in_its_entry():
@@ -251,14 +247,14 @@ def test_what_recognises_a_provider_is_in_its_entry():
     assert n > 20
 
 
-def test_what_a_provider_gives_is_in_its_entry():
-    """Whether it has a place for the token alone, and the form of its provider ID."""
+def test_the_provider_id_is_in_the_entry():
+    """Its form; the place for the token alone is in docs/first-boot.md."""
     entries = provider_entries()
     for name, (_, members) in providers().items():
         entry = entries[name].replace(" Ns ", "").replace("Ar ", "")
         form = re.search(r"\.id_form = \"([^*\"]*)", members)
         assert form[1] in entry if form else "No provider ID" in entry or "no provider ID" in entry, name
-        assert (".token_place =" in members) == ("Token:" in entry), name
+        assert "Token:" not in entry, name
 
 
 def test_keys_for_metadata_are_listed():

@@ -11,7 +11,7 @@
 #include "codec/url.h"
 #include "kube/pin.h"
 
-#define NB_HANDOUT_PINS_MAX 16        /* as many as discovery.caCertHashes accepts */
+#define NB_HANDOUT_PINS_MAX 16        /* discovery.caCertHashes accepts more */
 #define NB_HANDOUT_TOKEN "credential" /* the form of the token alone; needs only the token */
 #define NB_HANDOUT_NAMES "kubeadm, setup, config, cloud-config, ignition or " NB_HANDOUT_TOKEN
 

@@ -28,7 +28,8 @@ void nb_secret_data_read(struct nb_json *json, const char *key, const char *expe
                 json->r = nb_failure_set_memory(json->f);
         else if (r < 0 || strlen(ret->data) != ret->len)
                 json->r = nb_failure_set(json->f, json->code, 0,
-                                         "%s: data.%s: expected base64 of %s, found another value",
+                                         "%s: data.%s: expected base64 of %s, found another value, "
+                                         "which is not quoted, since it may be a secret",
                                          json->what, key, expected);
 }
 

@@ -12,7 +12,7 @@ import yaml
 
 from . import csrs, pki
 from .controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, CSRS, MANUAL_GROUP, SECRETS, kubeconfig
-from .node import CONFIG, KUBECONFIG, PKI, TOKEN, UNIT
+from .node import CONFIG, KUBECONFIG, TOKEN, UNIT
 from .remedies import Remedy
 from .wait import until
 from .web import Web
@@ -389,20 +389,6 @@ def joined_before(r):
     r.joins()
     assert r.node.certificate().serial_number != before
     r.node.await_kubelet()
-
-
-@situation("installed-malformed")
-def damaged_record(r):
-    join(r)
-    r.cluster.await_node(r.node.name)
-    r.node.write(f"{PKI}/node-bootstrap.json", "{")
-    r.says("node-bootstrap", "status")
-    r.here("systemctl status")
-    r.here("systemctl stop")
-    assert "NotReady" in r.there("kubectl get node")
-    r.here("systemctl restart")
-    r.joins()
-    assert "Joined: " in r.node.run("node-bootstrap", "status").stdout
 
 
 @situation("stopped", "usage")

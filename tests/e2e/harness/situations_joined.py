@@ -2,7 +2,8 @@
 """Situations (see situations.py) of a machine that has joined; the functions of a node are for other tests too."""
 
 from . import pki
-from .node import KUBECONFIG, TOKEN
+from .node import KUBECONFIG, PKI, TOKEN
+from .remedies import type_on
 from .situations import join, situation
 from .wait import until
 
@@ -119,3 +120,31 @@ def host_name_changed(r):
     assert_well(r, new)
     assert "deleted" in r.there("kubectl delete node")
     assert not r.cluster.node(old)
+
+
+@situation("installed-malformed")
+def damaged_record(r):
+    join(r)
+    r.cluster.await_node(r.node.name)
+    r.node.write(f"{PKI}/node-bootstrap.json", "{")
+    r.says("node-bootstrap", "status")
+    r.here("systemctl status")
+    kubelet = r.take("systemctl stop kubelet.service")
+    restart = r.take("systemctl restart")
+    serial = r.node.certificate().serial_number
+    # A join that does not end, and the way back from it.
+    r.node.give("zzzzzz.0123456789abcdef")
+    type_on(r.node, kubelet)
+    r.node.begin("restart")
+    until(lambda: r.entries("token-unknown"), "the join waits")
+    r.here("systemctl stop node-bootstrap.service")
+    r.node.await_kubelet()
+    assert r.node.certificate().serial_number == serial
+    # Again, with a token that the cluster knows.
+    r.node.give(r.cluster.token())
+    type_on(r.node, kubelet)
+    assert "NotReady" in r.there("kubectl get node")
+    type_on(r.node, restart)
+    r.joins()
+    assert r.node.certificate().serial_number != serial
+    assert "Joined: " in r.node.run("node-bootstrap", "status").stdout

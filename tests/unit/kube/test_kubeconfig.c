@@ -21,6 +21,7 @@ struct cluster_case {
 };
 
 #define IN "kubeconfig in cluster-info: "
+#define INSECURE "; remove the key, and set certificate-authority-data to the cluster's CA"
 
 static struct cluster_case clusters[] = {
         { "kubeadm's",
@@ -113,12 +114,16 @@ static struct cluster_case clusters[] = {
              "path" },
         { "TLS verification off", HEAD CLUSTERS(CA SERVER "    insecure-skip-tls-verify: true\n"),
           NULL,
-          IN "clusters[0].cluster.insecure-skip-tls-verify: expected false or nothing, found "
-             "another value" },
+          IN "clusters[0].cluster.insecure-skip-tls-verify: expected false or no such key, found "
+             "'true'" INSECURE },
         { "TLS verification off by another word",
           HEAD CLUSTERS(CA SERVER "    insecure-skip-tls-verify: yes\n"), NULL,
-          IN "clusters[0].cluster.insecure-skip-tls-verify: expected false or nothing, found "
-             "another value" },
+          IN "clusters[0].cluster.insecure-skip-tls-verify: expected false or no such key, found "
+             "'yes'" INSECURE },
+        { "TLS verification off by a misplaced token",
+          HEAD CLUSTERS(CA SERVER "    insecure-skip-tls-verify: abcdef.0123456789abcdef\n"), NULL,
+          IN "clusters[0].cluster.insecure-skip-tls-verify: expected false or no such key, found "
+             "a string" INSECURE },
         { "no server", HEAD CLUSTERS(CA), NULL,
           IN "clusters[0].cluster.server: expected https://HOST[:PORT][/PREFIX], found nothing" },
         { "a server without TLS", HEAD CLUSTERS(CA "    server: http://10.0.0.10\n"), NULL,

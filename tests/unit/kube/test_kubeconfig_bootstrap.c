@@ -139,8 +139,8 @@ static struct document_case documents[] = {
           "F: clusters[0].cluster.server: expected https://HOST[:PORT][/PREFIX], found a URL with "
           "a user" },
         { "TLS verification off", HEAD CLUSTER "    insecure-skip-tls-verify: true\n", NULL,
-          "F: clusters[0].cluster.insecure-skip-tls-verify: expected false or nothing, found "
-          "another value" },
+          "F: clusters[0].cluster.insecure-skip-tls-verify: expected false or no such key, found "
+          "'true'; remove the key, and set certificate-authority-data to the cluster's CA" },
         { "a TLS server name with a port", HEAD CLUSTER "    tls-server-name: a:1\n", NULL,
           "F: clusters[0].cluster.tls-server-name: expected a host name, found a string" },
         { "a proxy with a password is not quoted",
