@@ -6,9 +6,12 @@ docs/) the first line of a block does: its language is the kind (what begins as 
 word after it is the argument. Blocks without a language are for developers and read by nobody; `console` is what a terminal showed.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from e2e.harness.screen import plain as without_controls
 
 SOURCE = Path(__file__).resolve().parents[1]
 PAGES = sorted((SOURCE / "man").glob("*.in"))
@@ -74,3 +77,31 @@ def rows_of(heading):
     section = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line.startswith("|")]
     return rows[2:]
+
+
+# What tests/demo records, which the README quotes.
+
+RECORDING = SOURCE / "docs/demo.cast"
+
+
+def recorded(path):
+    """The text that a recording shows."""
+    _, *events = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return without_controls("".join(text for _, _, text in events))
+
+
+def join_in(shown):
+    """Of what the demo shows, the join with `setup`."""
+    return re.search(r"^worker-1# node-bootstrap setup .*?\n(?=\n)", shown, re.M | re.S)[0]
+
+
+def join_of_readme():
+    return next(example.text for example in of_document(README) if example.kind == "console")
+
+
+def normalised(text):
+    """Without what differs from join to join: token, hash, durations, dates and addresses."""
+    for pattern, one in ((r"--token \S+ +", "--token … "), (r"sha256:\S+", "sha256:…"), (r"\([0-9]+ ms\)", "(0 ms)"),
+                         (r"[0-9-]{10}T[0-9:]{8}Z", "DATE"), (r"[0-9.]{7,15}:6443", "ADDRESS")):
+        text = re.sub(pattern, one, text)
+    return text

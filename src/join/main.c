@@ -104,10 +104,8 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
         duration_ms = nb_now_ms() - given->started_ms;
         nb_log_field(NB_FIELD_STAGE, NULL);
         nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_ms * 1000);
-        nb_log(LOG_INFO, NB_JOINED,
-               "node '%s' has its certificate from the cluster at %s, %" PRIu64
-               " ms after the start",
-               node_name, join.endpoint, duration_ms);
+        nb_log(LOG_INFO, NB_JOINED, "node '%s' has its certificate from the cluster at %s",
+               node_name, join.endpoint);
         nb_log_status("Certificate issued; installing it");
         return 0;
 }

@@ -74,7 +74,7 @@ static void log_done(const struct stage *stage, uint64_t duration_usec, struct n
         if (stage->run == nb_stage_discover)
                 done = nb_method(join->bootstrap->method)->verified;
         nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_usec);
-        nb_log(LOG_INFO, NB_STAGE_DONE, "%s: %s, after %" PRIu64 " ms", stage->name, done,
+        nb_log(LOG_INFO, NB_STAGE_DONE, "%s: %s (%" PRIu64 " ms)", stage->name, done,
                duration_usec / 1000);
         nb_log_field(NB_FIELD_DURATION_USEC, NULL);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);

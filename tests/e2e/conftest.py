@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import admin, controlplane, image, isolation, network, pki, versions  # noqa: E402
+from harness import package as packages_of_tree  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
 from harness.wait import until  # noqa: E402
 
@@ -36,7 +36,7 @@ class World:
 
 def pytest_addoption(parser):
     parser.addoption("--without-kubernetes", action="store_true", help="skip the end-to-end tests when their parts are missing")
-    parser.addoption("--package", help="node-bootstrap's .deb, with node-bootstrap-admin's beside it (default: packaging/build-deb makes them)")
+    parser.addoption("--package", help="node-bootstrap's .deb, with node-bootstrap-admin's beside it (default: those of this tree, cached)")
     parser.addoption("--release", default=image.SUITE, help="of Debian, for the machines; but for the default, with the tests that are marked each_release")
 
 
@@ -65,15 +65,10 @@ def before(package, release):
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
     if not World.is_other_release:
         World.kernel = image.kernel()
-    if package:
-        read_packages(Path(package))
-        return
-    with tempfile.TemporaryDirectory(prefix="node-bootstrap-deb-") as folder:
-        environment = {**os.environ, "DEB_BUILD_OPTIONS": "nocheck"}
-        done = subprocess.run([SOURCE / "packaging/build-deb", folder], check=False, text=True, stdout=subprocess.PIPE, env=environment)
-        if done.returncode != 0:
-            raise pytest.UsageError("packaging/build-deb failed")
-        read_packages(Path(done.stdout.splitlines()[-1]))
+    try:
+        read_packages(Path(package) if package else packages_of_tree.package())
+    except subprocess.CalledProcessError:
+        raise pytest.UsageError("packaging/build-deb failed") from None
 
 
 def read_packages(path):

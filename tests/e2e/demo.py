@@ -1,133 +1,96 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""demo.py PACKAGE: a machine with the package joins a cluster, seen from outside. tests/demo builds the package and calls this."""
+"""demo.py [--record FILE] [--package FILE]: what tests/demo runs; it says what is shown. Without --package it is that of the tree."""
 
+import argparse
 import os
+import signal
+import subprocess
 import sys
-import time
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
-from harness import controlplane, image, isolation, network, versions  # noqa: E402
-from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, UNIT, Node  # noqa: E402
-
-STAND_IN = """#!/bin/sh
-echo "a stand-in for kubelet, started with: $*"
-exec sleep infinity
-"""
+from harness import image, isolation, package  # noqa: E402
+from harness.screen import Screen  # noqa: E402
 
 
-class EmbeddedCluster:
-    """The scripted API server of the integration tests, as it is when nothing is scripted."""
-
-    def __init__(self):
-        import apiserver
-
-        identifier, secret = "demo42", "0123456789abcdef"
-        self.token = f"{identifier}.{secret}"
-        cluster = apiserver.Cluster(tokens={identifier: apiserver.Token(secret)})
-        self.server = apiserver.ApiServer(cluster, (network.GATEWAY, 6443), identity=cluster.ca.serving([network.GATEWAY]))
-        self.server.start()
-        self.endpoint, self.pin = self.server.endpoint, cluster.ca.pin
-
-    def prepare(self, node):
-        node.write("/usr/bin/kubelet", STAND_IN, 0o755)
-
-    def show(self, node):
-        requests = [f"connection {request.connection.number}: {request.method} {request.path}" for request in self.server.requests]
-        print("\n".join(requests))
+def find_package(screen):
+    folder = package.cached()
+    if folder.exists():
+        screen.say(f"[{screen.seconds():4.0f} s] node-bootstrap's package is in the cache: {folder.name}")
+        return package.package()
+    with screen.stage("building node-bootstrap's package, which takes minutes; the next demo finds it in the cache"):
+        return package.package(screen.run)
 
 
-class RealCluster:
-    """A control plane out of $KUBEBUILDER_ASSETS, and its kubelet on the machine."""
-
-    def __init__(self, assets, work):
-        self.plane = controlplane.ControlPlane(assets, work / "cluster").start()
-        self.token, self.endpoint, self.pin = self.plane.token(), self.plane.front.endpoint, self.plane.ca.pin
-
-    def prepare(self, node):
-        pass
-
-    def show(self, node):
-        print(self.plane.kubectl("get", "csr"), end="")
-        self.plane.await_node(node.name)
-        print(self.plane.kubectl("get", "nodes"), end="")
+def find_root(screen):
+    if image.debian_path().exists():
+        screen.say(f"[{screen.seconds():4.0f} s] the machines' Debian is in the cache: {image.debian_path().name}")
+        return image.debian()
+    with screen.stage("making the machines' Debian, which takes a minute; the next demo finds it in the cache"):
+        return image.debian()
 
 
-def title(text):
-    print(f"\n==== {text}", flush=True)
+def begin(screen, assets):
+    screen.say("node-bootstrap joins two machines, which are containers, to a cluster.")
+    if assets:
+        version = subprocess.run([f"{assets}/kubelet", "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout.split()[1]
+        screen.say(f"The cluster and kubelet are real: Kubernetes {version}, from KUBEBUILDER_ASSETS.\n")
+        return version
+    screen.say("kubelet is a stand-in here, and so is the cluster: a small API server, made for this.\n"
+               "Set KUBEBUILDER_ASSETS to a folder with Kubernetes' programs to see the real ones.\n")
+    return None
 
 
-def shell(node, command, check=True):
-    print(f"$ {command}", flush=True)
-    done = node.run("sh", "-c", command, check=False)
-    print(done.stdout, end="", flush=True)
-    if check and done.returncode != 0:
-        sys.exit(f"exit status {done.returncode}")
-    return done.returncode
-
-
-def play(work, base, package, assets):
-    title("A cluster and a machine")
-    network.start()
-    cluster = RealCluster(assets, work) if assets else EmbeddedCluster()
-    print("a real control plane" if assets else "a small API server, made for this", "at", cluster.endpoint)
-    kubelet = f"{assets}/kubelet" if assets else None
-    layer = image.install(work / "session", base, package, versions.minor(kubelet) if kubelet else 20)
-    binds = [f"{kubelet}:/usr/bin/kubelet"] if kubelet else []
-    node = Node(work, [layer, base], "machine", binds, None)
-    cluster.prepare(node)
-    node.give(cluster.token)
-    node.write("/etc/node-bootstrap/config.yaml", f"""apiVersion: node-bootstrap/v1
-kind: NodeBootstrap
-discovery:
-  endpoints: ["{cluster.endpoint}"]
-  caCertHashes: ["{cluster.pin}"]
-""")
-    node.enable(UNIT)
-    try:
-        node.boot("--unit=basic.target")
-    except AssertionError as error:
-        sys.exit(f"{error}\n{node.console()}")
-    shell(node, "cat /etc/node-bootstrap/config.yaml")
-    shell(node, "ls -l /etc/credstore")
-
-    title("The join")
-    started = time.monotonic()
-    failed = shell(node, f"systemctl start {UNIT}", check=False)
-    print(f"exit status {failed} after {(time.monotonic() - started) * 1000:.0f} ms")
-    print(node.journal_text("--output=short-precise", f"--unit={UNIT}"), end="")
-    if failed:
-        sys.exit(1)
-
-    title("What kubelet gets")
-    shell(node, f"ls -l {KUBECONFIG} {CA_FILE} {PKI} /var/lib/kubelet/*.env")
-    shell(node, f"cat {KUBECONFIG}")
-    shell(node, f"readlink {CURRENT}")
-    shell(node, "node-bootstrap status")
-    shell(node, "systemctl status --no-pager --lines=2 kubelet.service", check=False)
-
-    title("What the cluster saw")
-    cluster.show(node)
-    title("Joined; all of it is being removed")
+def play(screen, arguments):
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    version = begin(screen, assets)
+    with screen.stage("installing what is missing with apt"):
+        screen.run([HERE.parents[1] / "packaging/dependencies", "build", "container", *(["cluster"] if assets else [])])
+    deb = (Path(arguments.package) if arguments.package else find_package(screen)).read_bytes()
+    base = find_root(screen)
+    import demo_story       # it needs what was installed
+    work = isolation.cache() / "mnt"
+    isolation.enter(work)
+    copy = work / "node-bootstrap.deb"
+    copy.write_bytes(deb)
+    demo_story.begin(screen, work, base, copy, assets, version).play(arguments.record)
 
 
 def main():
-    package = Path(sys.argv[1]).read_bytes()
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    missing = assets and controlplane.check_assets(assets)
-    if missing:
-        sys.exit(f"KUBEBUILDER_ASSETS: {missing}")
-    title("The root of the machine")
-    base = image.debian()
-    print(base, flush=True)
-    work = isolation.cache() / "mnt"
-    isolation.enter(work)
-    deb = work / "node-bootstrap.deb"
-    deb.write_bytes(package)
-    play(work, base, deb, assets)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--record", metavar="FILE")
+    parser.add_argument("--package", metavar="FILE")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        screen = Screen(arguments.record)
+    except OSError as error:
+        sys.exit(f"--record: {error}")
+    try:
+        play(screen, arguments)
+        end(0)
+    except KeyboardInterrupt:
+        end(130, "\ninterrupted: the machines and the cluster are removed")
+    except subprocess.CalledProcessError as error:
+        end(1, f"{error.stdout or ''}\nthe demo FAILED: {error}")
+    except AssertionError as error:
+        end(1, f"the demo FAILED: {error}")
+    except Exception as error:
+        traceback.print_exc()
+        end(1, f"the demo FAILED: {error}")
+
+
+def end(status, message=None):
+    """Waits for none of the small API server's threads. What runs in the name spaces ends with this process."""
+    if message:
+        print(message, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":

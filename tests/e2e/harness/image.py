@@ -53,8 +53,12 @@ def sources(suite):
 
 def debian(suite=SUITE, packages=PACKAGES):
     """The cached Debian tree, made if it is not there yet."""
+    return cached(debian_path(suite, packages).name, lambda root: mmdebstrap(root, suite, "minbase", packages))
+
+
+def debian_path(suite=SUITE, packages=PACKAGES):
     key = hashlib.sha256(" ".join([suite, *sorted(packages)]).encode()).hexdigest()[:12]
-    return cached(f"root-{suite}-{key}", lambda root: mmdebstrap(root, suite, "minbase", packages))
+    return isolation.cache() / f"root-{suite}-{key}"
 
 
 def workshop(suite):
@@ -78,9 +82,9 @@ def kernel(suite=SUITE):
     return cached(f"kernel-{suite}", make)
 
 
-def cached(name, make):
+def cached(name, make, lock_name="root"):
     path = isolation.cache() / name
-    with open(isolation.cache() / ".lock-root", "w", encoding="ascii") as lock:
+    with open(isolation.cache() / f".lock-{lock_name}", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             temporary = path.with_name(f".{name}.tmp")
