@@ -11,7 +11,7 @@
 #define CUT "..."
 
 static const struct nb_failure_info table[_NB_CODE_N] = {
-        [NB_NONE] = { "none", "", 0, NB_CLASS_EVENT, "", "", "", "" },
+        [NB_NONE] = { "none", "", 0, NB_CLASS_EVENT, "", "" },
 #include "base/failure-table.h"
 };
 

@@ -30,11 +30,9 @@ struct nb_failure_info {
         const char *message_id; /* 32 hex digits */
         int exit_status;
         enum nb_class class;
-        const char *subject;   /* one line */
-        const char *what;      /* what happened */
-        const char *unchanged; /* what was not changed on this machine */
-        const char *remedy; /* what to do next. These texts may contain @FIELD@ for a field of the
-                               journal entry */
+        const char *subject; /* one line */
+        const char *remedy;  /* what to do next. It may contain @FIELD@ for a field of the journal
+                                entry */
         const char *remedy_k3s; /* replaces `remedy` with k3s and RKE2; NULL: none */
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates files of the build from failures.def: failures.py {enum|table|catalog|mdoc} failures.def... OUTPUT
+"""Generates files of the build from failures.def: failures.py {enum|table|texts|catalog|mdoc} failures.def... OUTPUT
 
 The enum contains the codes of all files: those of the first one end with _NB_CODE_N, those of the second one, which only
 node-bootstrap-admin uses, with _NB_CODE_ADMIN_N. So nodes carry no texts of that program.
@@ -89,8 +89,14 @@ def table(rows):
     for row in rows:
         index = identifier(row) + (" - _NB_CODE_N" if row["code"].startswith("admin-") else "")
         values = ", ".join((quote(row["code"]), quote(row["message-id"]), row["exit"], f"NB_CLASS_{row['class'].upper()}",
-                            *(quote(row[key]) for key in ("subject", "what", "unchanged", "remedy", K3S) if key in row)))
+                            *(quote(row[key]) for key in ("subject", "remedy", K3S) if key in row)))
         yield f"[{index}] = {{ {values} }},"
+
+
+def texts(rows):
+    yield "/* Made from failures.def. */"
+    for row in rows:
+        yield f"[{identifier(row)}] = {{ {quote(row['what'])}, {quote(row['unchanged'])} }},"
 
 
 def catalog(rows):
@@ -142,9 +148,9 @@ def entry(row):
 
 
 def main():
-    if len(sys.argv) < 4 or sys.argv[1] not in ("enum", "table", "catalog", "mdoc"):
+    if len(sys.argv) < 4 or sys.argv[1] not in ("enum", "table", "texts", "catalog", "mdoc"):
         sys.exit(__doc__)
-    make = {"enum": enum, "table": table, "catalog": catalog, "mdoc": mdoc}[sys.argv[1]]
+    make = {"enum": enum, "table": table, "texts": texts, "catalog": catalog, "mdoc": mdoc}[sys.argv[1]]
     text = "\n".join(make(*(read(path) for path in sys.argv[2:-1]))) + "\n"
     with open(sys.argv[-1], "w", encoding="ascii") as output:
         output.write(text)

@@ -12,6 +12,15 @@
 #define WIDTH 80
 #define WORD_MAX 63
 
+/* Apart from the table of failures: no other program carries these texts. */
+static const struct {
+        const char *what;      /* what happened */
+        const char *unchanged; /* what was not changed on this machine */
+} texts[_NB_CODE_N] = {
+        [NB_NONE] = { "", "" },
+#include "cli/failure-texts.h"
+};
+
 /* Finds a code or MESSAGE_ID, as in a log line or a journalctl match, or the code that is most
  * similar; NB_NONE if none is. */
 static enum nb_code find_code(const char *text, bool *ret_is_exact) {
@@ -72,8 +81,8 @@ static void print_explanation(enum nb_code code) {
         printf("%s: %s\n", info->slug, info->subject);
         printf("\n  class %s, exit status %d, MESSAGE_ID %s\n", nb_class_name(info->class),
                info->exit_status, info->message_id);
-        print_paragraph("What happened", info->what);
-        print_paragraph("What was not changed", info->unchanged);
+        print_paragraph("What happened", texts[code].what);
+        print_paragraph("What was not changed", texts[code].unchanged);
         print_paragraph("What to do", info->remedy);
         if (info->remedy_k3s)
                 print_paragraph("What to do with k3s and RKE2", info->remedy_k3s);

@@ -31,7 +31,7 @@ counter = itertools.count(1)
 class World:
     """What the session has set up before its first test."""
 
-    missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
+    missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = pristine = dependencies = None
 
 
 def pytest_addoption(parser):
@@ -63,6 +63,8 @@ def before(package, release):
     World.is_other_release = release != image.SUITE
     packages = FIRST_BOOT_OF_ANOTHER_RELEASE if World.is_other_release else FIRST_BOOT
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
+    World.pristine = image.debian(release, ["systemd-sysv"])
+    World.dependencies = sorted(image.debs(World.pristine, *image.LIBRARIES, *image.AUTOPKGTEST, suite=release).iterdir())
     if not World.is_other_release:
         World.kernel = image.kernel()
     try:

@@ -85,6 +85,7 @@ def test_catalog_is_updated(new_node):
         assert (row["message-id"] in listed) != row["remedy"].startswith("Nothing to do."), code
 
 
+@pytest.mark.each_release
 def test_upgrading_and_removing_on_a_joined_machine(node, world):
     node.enable(UNIT).boot()
     node.await_kubelet()
@@ -154,6 +155,17 @@ def files_of(world, deb):
     subprocess.run(["dpkg-deb", "--extract", deb, tree], check=True)
     paths = {re.sub(r"\.gz$", "", "/" + str(p.relative_to(tree))) for p in tree.rglob("*") if not p.is_dir()}
     return {re.sub("^/lib/", "/usr/lib/", path) for path in paths if not path.startswith("/usr/share/doc/")}
+
+
+@pytest.mark.each_release
+def test_a_node_gets_at_most_a_mebibyte(world):
+    """In KiB, as dpkg counts a package's size: each file is rounded up. Without documentation, as images and minimal systems leave it out."""
+    files_of(world, world.deb)
+    tree = world.work / f"{world.deb.stem}-tree"
+    sizes = {str(path.relative_to(tree)): -(-path.lstat().st_size // 1024) for path in tree.rglob("*") if not path.is_dir()}
+    sizes = {path: size for path, size in sizes.items() if not path.startswith(("usr/share/doc/", "usr/share/man/"))}
+    print(sum(sizes.values()), "KiB:", sorted(sizes.items(), key=lambda item: -item[1])[:5])
+    assert sum(sizes.values()) <= 1024
 
 
 def test_nodes_carry_nothing_of_the_administrators_side(world):

@@ -36,6 +36,7 @@ COMMANDS = {
     "credential": "e2e/test_documentation.py", "start": "e2e/test_documentation.py", "look": "e2e/test_documentation.py",
     "image": "e2e/test_documentation.py", "refresh": "e2e/test_documentation.py", "remove": "e2e/test_documentation.py",
     "admin": "e2e/test_admin_join.py", "controller": "e2e/test_admin_join.py", "renew-token": "integration/test_admin_print.py",
+    "apt-repository": "e2e/test_repository.py", "apt-install": "e2e/test_repository.py",
 }
 
 
@@ -60,6 +61,17 @@ def test_commands_that_stand_in_several_places_are_the_same():
     pin = documentation.commands("token-and-pin").split("\n")[1]
     assert {code for code, row in FAILURES.items() if f"`{pin}`" in row["remedy"]} == {"settings-incomplete", "ca-pin-mismatch"}
     assert [path.name for path in documentation.PAGES if "openssl pkey \\-pubin" in path.read_text(encoding="ascii")] == []
+
+
+def test_continuous_integration_runs_the_command_of_the_readme():
+    """And nothing else that tests, on the release that the README names."""
+    text = (SOURCE / ".github/workflows/ci.yml").read_text()
+    [job] = yaml.safe_load(text)["jobs"].values()
+    release, command = re.search(r"^To run all tests, on Debian (\d+) as root .*:\n\n    (.+)$", documentation.README.read_text(), re.M).groups()
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert commands[-1] == command and not [other for other in commands[:-1] if "tests/" in other]
+    assert job["container"]["image"] == f"debian:{release}" and "--privileged" in job["container"]["options"]
+    assert not re.search(r"\b[a-z0-9-]+\.(com|org|io|net|dev)\b", text), "it downloads nothing by itself"
 
 
 LINK = re.compile(r"\]\(([^()\s]+)\)|<img [^>]*src=\"([^\"]+)\"")

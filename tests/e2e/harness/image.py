@@ -3,7 +3,8 @@
 
 The Debian tree is cached under a name that says what is in it, and is never written to: everything else is an overlay.
 
-    python3 -m harness.image SUITE      prints the path of another tree, which has what `tests/run` needs
+    python3 -m harness.image SUITE                  prints the path of another tree, which has what `tests/run` needs
+    python3 -m harness.image SUITE ARCHITECTURE     and of one in which packages are built for another architecture
 """
 
 import fcntl
@@ -24,6 +25,8 @@ PACKAGES = """
     ca-certificates conntrack containerd dbus ethtool iproute2 iptables kmod libcurl3-gnutls libfaketime libgnutls30 libjson-c5
     libmicrohttpd12 libseccomp2 libyaml-0-2 mount procps runc socat strace systemd systemd-sysv udev
 """.split()
+LIBRARIES = "libcurl3-gnutls libgnutls30 libjson-c5 libseccomp2 libyaml-0-2".split()  # what the package depends on, apart from systemd
+AUTOPKGTEST = ["autopkgtest", "python3-cryptography"]  # and what packaging/debian/tests/control names
 KERNEL = "linux-image-cloud-amd64"
 KUBELET_FLAGS = [
     "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
@@ -69,6 +72,15 @@ def workshop(suite):
     return cached(f"workshop-{suite}-{key}", lambda root: mmdebstrap(root, suite, "minbase", [], hooks))
 
 
+def cross_workshop(suite, architecture):
+    """The cached Debian tree that cross-builds for another architecture, and runs programs of it in qemu."""
+    key = hashlib.sha256((PACKAGING / "debian/control").read_bytes()).hexdigest()[:12]
+    packages = ["ca-certificates", f"crossbuild-essential-{architecture}", "git", "python3", "qemu-user"]
+    build_dep = f'chroot "$1" apt-get -qq --yes --no-install-recommends build-dep --host-architecture {architecture} --build-profiles cross /packaging'
+    hooks = (f"copy-in {PACKAGING} /", build_dep, 'rm -r "$1/packaging"')
+    return cached(f"workshop-{suite}-{architecture}-{key}", lambda root: mmdebstrap(root, suite, "minbase", packages, hooks, architecture))
+
+
 def kernel(suite=SUITE):
     """The cached layer with Debian's kernel for virtual machines and its modules."""
     def make(layer):
@@ -94,7 +106,7 @@ def cached(name, make, lock_name="root"):
     return path
 
 
-def mmdebstrap(root, suite, variant, packages, hooks=()):
+def mmdebstrap(root, suite, variant, packages, hooks=(), foreign=None):
     lists = []
     for text, kind in zip(sources(suite), ("sources", "list")):
         if text.strip():
@@ -102,7 +114,8 @@ def mmdebstrap(root, suite, variant, packages, hooks=()):
             lists[-1].write_text(text)
     # As this machine takes a copy of an archive that is not renewed.
     valid = subprocess.run(["apt-config", "--format", '%f "%v";%n', "dump", "Acquire::Check-Valid-Until"], check=True, text=True, stdout=subprocess.PIPE).stdout
-    options = [f"--variant={variant}", *(f"--aptopt={line}" for line in valid.splitlines()), *(f"--include={package}" for package in packages), *(f"--customize-hook={hook}" for hook in hooks)]
+    native = subprocess.run(["dpkg", "--print-architecture"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+    options = [f"--variant={variant}", *([f"--architectures={native},{foreign}"] if foreign else []), *(f"--aptopt={line}" for line in valid.splitlines()), *(f"--include={package}" for package in packages), *(f"--customize-hook={hook}" for hook in hooks)]
     subprocess.run(["mmdebstrap", "--quiet", *options, suite, root, *lists], check=True, stdout=sys.stderr)
     for path in lists:
         path.unlink()
@@ -200,4 +213,4 @@ def chroot(root, *command):
 
 
 if __name__ == "__main__":
-    print(workshop(sys.argv[1]))
+    print((cross_workshop if len(sys.argv) > 2 else workshop)(*sys.argv[1:]))
