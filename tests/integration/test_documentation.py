@@ -37,6 +37,7 @@ COMMANDS = {
     "image": "e2e/test_documentation.py", "refresh": "e2e/test_documentation.py", "remove": "e2e/test_documentation.py",
     "admin": "e2e/test_admin_join.py", "controller": "e2e/test_admin_join.py", "renew-token": "integration/test_admin_print.py",
     "apt-repository": "e2e/test_repository.py", "apt-install": "e2e/test_repository.py",
+    "rpm": "e2e/test_rpm.py",
 }
 
 
