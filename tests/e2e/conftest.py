@@ -31,12 +31,13 @@ counter = itertools.count(1)
 class World:
     """What the session has set up before its first test."""
 
-    missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
+    missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = ignition = None
 
 
 def pytest_addoption(parser):
     parser.addoption("--without-kubernetes", action="store_true", help="skip the end-to-end tests when their parts are missing")
     parser.addoption("--package", help="node-bootstrap's .deb, with node-bootstrap-admin's beside it (default: packaging/build-deb makes them)")
+    parser.addoption("--sysext", help="the folder that packaging/build-sysext has made (default: the test makes it)")
     parser.addoption("--release", default=image.SUITE, help="of Debian, for the machines; but for the default, with the tests that are marked each_release")
 
 
@@ -63,6 +64,7 @@ def before(package, release):
     World.is_other_release = release != image.SUITE
     packages = FIRST_BOOT_OF_ANOTHER_RELEASE if World.is_other_release else FIRST_BOOT
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
+    [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")
     if not World.is_other_release:
         World.kernel = image.kernel()
     if package:
