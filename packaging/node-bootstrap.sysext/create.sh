@@ -27,7 +27,7 @@ populate_sysext_root() { # ROOT ARCHITECTURE VERSION
         download SHA256SUMS SHA256SUMS || return
         download "$name" "$name" || return
         # Fails if the name is not in the file.
-        grep -F "  $name" SHA256SUMS | sha256sum --check --strict --quiet || return
+        awk -v name="$name" '$2 == name' SHA256SUMS | sha256sum --check --strict --quiet || return
         unsquashfs -quiet -no-progress -dest unpacked "$name" || return
         # The bakery writes its own.
         rm -r unpacked/usr/lib/extension-release.d

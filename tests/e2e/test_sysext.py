@@ -206,27 +206,31 @@ set -euo pipefail
 RELOAD_SERVICES_ON_MERGE=false
 source "$1"
 mkdir work root
-version=$(list_available_versions | head -n 1)
-(cd work && populate_sysext_root "$PWD/../root" x86-64 "$version")
-echo "$version $RELOAD_SERVICES_ON_MERGE"
+versions=$(list_available_versions)
+(cd work && populate_sysext_root "$PWD/../root" x86-64 "$2")
+echo $versions $RELOAD_SERVICES_ON_MERGE
 """
 
 
 def bake(releases, folder):
     folder.mkdir()
     return subprocess.run(
-        ["bash", "-c", DRIVER, "-", SOURCE / "packaging/node-bootstrap.sysext/create.sh"], cwd=folder, check=False, text=True,
+        ["bash", "-c", DRIVER, "-", SOURCE / "packaging/node-bootstrap.sysext/create.sh", VERSION], cwd=folder, check=False, text=True,
         stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"], "NODE_BOOTSTRAP_RELEASES": f"file://{releases}"})
 
 
 def test_recipe_for_the_bakery(folder, image, unpacked, tmp_path):
-    """The bakery adds its own metadata. Another image than that of the sums is refused."""
-    done = bake(folder, tmp_path / "good")
-    assert done.returncode == 0 and done.stdout == f"{VERSION} true\n"
+    """The bakery adds its own metadata. Another image than that of the sums is refused, and one that is not in them."""
+    releases = shutil.copytree(folder, tmp_path / "releases")
+    with open(releases / "SHA256SUMS", "a", encoding="ascii") as file:
+        file.write(f"{'0' * 64}  {NAME}-0.0.9-arm64.raw\n{'0' * 64}  {NAME}-0.0.10-x86-64.raw\n")
+    done = bake(releases, tmp_path / "good")
+    assert done.returncode == 0 and done.stdout == f"{VERSION} 0.0.10 0.0.9 true\n"
     compared = subprocess.run(["diff", "--recursive", "--no-dereference", unpacked, tmp_path / "good/root"], check=False, text=True, stdout=subprocess.PIPE)
     assert compared.stdout == f"Only in {unpacked}/usr/lib: extension-release.d\n"
-    shutil.copytree(folder, tmp_path / "releases")
-    with open(tmp_path / "releases" / image.name, "ab") as file:
+    with open(releases / image.name, "ab") as file:
         file.write(b"\n")
-    assert bake(tmp_path / "releases", tmp_path / "bad").returncode != 0
-    assert not os.listdir(tmp_path / "bad/root")
+    assert bake(releases, tmp_path / "changed").returncode != 0
+    (releases / "SHA256SUMS").write_text(f"{'0' * 64}  {image.name}.sig\n")
+    assert bake(releases, tmp_path / "unlisted").returncode != 0
+    assert not os.listdir(tmp_path / "changed/root") and not os.listdir(tmp_path / "unlisted/root")
