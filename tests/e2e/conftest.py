@@ -31,12 +31,14 @@ counter = itertools.count(1)
 class World:
     """What the session has set up before its first test."""
 
-    missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = pristine = dependencies = None
+    missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
+    pristine = dependencies = ignition = None
 
 
 def pytest_addoption(parser):
     parser.addoption("--without-kubernetes", action="store_true", help="skip the end-to-end tests when their parts are missing")
     parser.addoption("--package", help="node-bootstrap's .deb, with node-bootstrap-admin's beside it (default: those of this tree, cached)")
+    parser.addoption("--sysext", help="the folder that packaging/build-sysext has made (default: the test makes it)")
     parser.addoption("--release", default=image.SUITE, help="of Debian, for the machines; but for the default, with the tests that are marked each_release")
 
 
@@ -65,6 +67,7 @@ def before(package, release):
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
     World.pristine = image.debian(release, ["systemd-sysv"])
     World.dependencies = sorted(image.debs(World.pristine, *image.LIBRARIES, *image.AUTOPKGTEST, suite=release).iterdir())
+    [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")
     if not World.is_other_release:
         World.kernel = image.kernel()
     try:

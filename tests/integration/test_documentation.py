@@ -38,6 +38,7 @@ COMMANDS = {
     "admin": "e2e/test_admin_join.py", "controller": "e2e/test_admin_join.py", "renew-token": "integration/test_admin_print.py",
     "apt-repository": "e2e/test_repository.py", "apt-install": "e2e/test_repository.py",
     "rpm": "e2e/test_rpm.py",
+    "sysext": "e2e/test_sysext.py", "sysext-remove": "e2e/test_sysext.py",
 }
 
 

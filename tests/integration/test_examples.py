@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,10 +20,24 @@ BUILD = Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 TOKEN = "abcdef.0123456789abcdef"
 
 
-def test_butane_and_ignition_are_the_same():
-    butane = yaml.safe_load((EXAMPLES / "node-bootstrap.bu").read_text())
-    ignition = json.loads((EXAMPLES / "node-bootstrap.ign").read_text())
+@pytest.mark.parametrize("name", ["node-bootstrap", "sysext"])
+def test_butane_and_ignition_are_the_same(name):
+    butane = yaml.safe_load((EXAMPLES / f"{name}.bu").read_text())
+    ignition = json.loads((EXAMPLES / f"{name}.ign").read_text())
     assert without_urls(ignition) == from_butane(butane)
+
+
+def test_ignition_installs_this_extension():
+    """With the drop-in that a person installs, and under the name that systemd requires."""
+    config = json.loads((EXAMPLES / "sysext.ign").read_text())
+    version = re.search(r"^  version: '(.*)',$", (SOURCE / "meson.build").read_text(), re.M)[1]
+    [file], links = config["storage"]["files"], {link["path"]: link["target"] for link in config["storage"]["links"]}
+    name = f"/node-bootstrap-{version}-x86-64.raw"
+    assert file["path"].endswith(name) and file["contents"]["source"].endswith(name)
+    assert links["/etc/extensions/node-bootstrap.raw"] == file["path"]
+    [unit] = config["systemd"]["units"]
+    text = "".join(line for line in (EXAMPLES / "sysext.conf").read_text().splitlines(keepends=True) if not line.startswith("#"))
+    assert unit["dropins"] == [{"name": "node-bootstrap.conf", "contents": text}]
 
 
 WRITTEN = ("cloud-config.yaml", "node-bootstrap.ign")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executables out of Debian packages, with the shared libraries that they need: for build-image and build-sysext."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+
+
+def fail(text):
+    sys.exit(f"{Path(sys.argv[0]).name}: {text}")
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def build_package(folder, name, **environment):
+    """The .deb of this package, built from this tree."""
+    done = subprocess.run([TOP / "packaging/build-deb", folder], check=False, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
+    if done.returncode != 0:
+        fail("build-deb failed")
+    return next(Path(folder).glob(f"{name}_*.deb"))
+
+
+def extract(package, root):
+    """Unpacks the package; returns its version and its architecture."""
+    subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
+    return [output_of("dpkg-deb", "--field", package, field).strip() for field in ("Version", "Architecture")]
+
+
+def commit_time():
+    """Of the last commit, so that two builds of it are alike."""
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return int(os.environ["SOURCE_DATE_EPOCH"])
+    return int(output_of("git", "-C", TOP, "log", "-1", "--format=%ct"))
+
+
+def libraries(program):
+    """Paths as the loader finds them, the loader included."""
+    found = re.findall(r"^\s(?:\S+ => )?(/\S+) \(0x", output_of("ldd", program), re.M)
+    if not any("/ld-linux" in path for path in found):
+        fail(f"ldd names no loader of {program}")
+    return sorted(found)
+
+
+def packages_of(paths):
+    """The package that each of these libraries is from."""
+    names = {os.path.realpath(path) for path in paths}
+    names |= {name.removeprefix("/usr") for name in names}
+    found = subprocess.run(["dpkg-query", "--search", *sorted(names)], check=False, text=True, capture_output=True).stdout
+    # "libc6:amd64: /lib/x86_64-linux-gnu/libc.so.6"
+    packages = {path: package.split(":")[0] for package, path in (line.split(": ") for line in found.splitlines())}
+
+    def package_of(path):
+        real = os.path.realpath(path)
+        return packages.get(real) or packages.get(real.removeprefix("/usr"))
+
+    missing = [path for path in paths if not package_of(path)]
+    if missing:
+        fail(f"in no Debian package: {', '.join(missing)}")
+    return {path: package_of(path) for path in paths}
+
+
+def copyrights(packages):
+    """The copyright files of these packages."""
+    return sorted({f"/usr/share/doc/{package}/copyright" for package in packages})
