@@ -160,6 +160,16 @@ def test_secret_for_cluster_api(api, secret):
     assert base64.b64decode(created["data"]["auth-extra-groups"]).decode() == "system:bootstrappers:kubeadm:default-node-token"
 
 
+def test_the_secret_is_applied(api, cluster_info, run, tmp_path):
+    """docs/cluster-api.md"""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/node-bootstrap-admin").symlink_to(find_program("node-bootstrap-admin"))
+    text = documentation.commands("cluster-api-secret").replace("east.kubeconfig", str(api.kubeconfig()))
+    words, said = run(text, "kubectl", "cat")
+    assert words == ["apply", "--namespace=default", "--filename=-"]
+    assert yaml.safe_load(said)["metadata"]["name"] == "east-node-bootstrap"
+
+
 @pytest.mark.parametrize("words, expected", [
     (["--cluster=east", f"--node={NAME}"], "a bound token is for one node"),
     (["--cluster=east", "--enrolled"], "an enrolled token only for machines that are enrolled"),

@@ -36,6 +36,7 @@ COMMANDS = {
     "credential": "e2e/test_documentation.py", "start": "e2e/test_documentation.py", "look": "e2e/test_documentation.py",
     "image": "e2e/test_documentation.py", "refresh": "e2e/test_documentation.py", "remove": "e2e/test_documentation.py",
     "admin": "e2e/test_admin_join.py", "controller": "e2e/test_admin_join.py", "renew-token": "integration/test_admin_print.py",
+    "cluster-api-image": "e2e/test_cluster_api.py", "cluster-api-sentinel": "e2e/test_cluster_api.py", "cluster-api-secret": "integration/test_admin_print.py",
 }
 
 
