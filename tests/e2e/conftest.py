@@ -18,7 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import admin, controlplane, image, isolation, network, pki, versions  # noqa: E402
+from harness import admin, controlplane, first_boot, image, isolation, network, pki, versions  # noqa: E402
 from harness import package as packages_of_tree  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
 from harness.wait import until  # noqa: E402
@@ -181,6 +181,18 @@ def printed(administer, cluster):
         until(lambda: f"jws-kubeconfig-{token[:6]}" in cluster.cluster_info(), "cluster-info is signed")
         return text, token
     return make
+
+
+@pytest.fixture(scope="session")
+def with_cloud_init(world):
+    """The layers of a machine whose image has cloud-init and sshd."""
+    return first_boot.layers_with_cloud_init(world)
+
+
+@pytest.fixture(scope="session")
+def with_ignition(world):
+    """The layers of a machine whose image has Ignition."""
+    return first_boot.layers_with_ignition(world)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from harness import image
+from harness.first_boot import SEED
 from harness.node import KUBECONFIG, SOURCE, TOKEN, UNIT, example
 from harness.wait import until
 
@@ -15,18 +15,6 @@ sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
 
 EXAMPLES = SOURCE / "packaging/examples"
-SEED = "/var/lib/cloud/seed/nocloud"
-# The network is there already, and there is no metadata service to ask.
-IMAGE = "datasource_list: [NoCloud, None]\nlocale: C.UTF-8\nnetwork: {config: disabled}\nssh_genkeytypes: [ed25519]\n"
-
-
-@pytest.fixture(scope="module")
-def with_cloud_init(world):
-    """The layers of a machine whose image has cloud-init and sshd."""
-    packages = [path for path in world.debs if not path.name.startswith("ignition_")]
-    layer = image.extend(world.work / "cloud-init", packages, world.layer, world.base)
-    (layer / "etc/cloud/cloud.cfg.d/90-image.cfg").write_text(IMAGE)
-    return [layer]
 
 
 def fresh(new_node, layers, cluster):

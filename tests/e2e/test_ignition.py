@@ -4,19 +4,8 @@
 from urllib.parse import quote
 
 import pytest
-from harness import ignition, image
+from harness.first_boot import apply_ignition
 from harness.node import CONFIG, SOURCE, TOKEN, UNIT, example
-
-
-@pytest.fixture(scope="module")
-def with_ignition(world):
-    """The layers of a machine whose image has Ignition."""
-    layer = image.extend(world.work / "ignition", [p for p in world.debs if p.name.startswith("ignition_")], world.layer, world.base)
-    # Debian's presets enable it, and it would wait for an interface of its own; the network is there already.
-    preset = layer / "etc/systemd/system-preset/10-image.preset"
-    preset.parent.mkdir(parents=True, exist_ok=True)
-    preset.write_text("disable systemd-networkd*\n")
-    return [layer]
 
 
 def test_first_boot(new_node, cluster, with_ignition):
@@ -25,7 +14,7 @@ def test_first_boot(new_node, cluster, with_ignition):
         r"abcdef\.0123456789abcdef": token, r"10\.0\.0\.10%3A6443": quote(cluster.front.endpoint, safe=""),
         r"sha256%3A[0-9a-f]{64}": quote(cluster.ca.pin, safe=""),
     }), 0o600)
-    ignition.apply(node.path(ignition.PROGRAM), node, "/root/config.ign")
+    apply_ignition(node, "/root/config.ign")
     assert node.read(TOKEN).decode() == f"{token}\n"
     modes = [oct(node.path(name).stat().st_mode)[-4:] for name in ("/etc/credstore", TOKEN, CONFIG)]
     assert modes == ["0700", "0600", "0644"]
@@ -45,7 +34,7 @@ def test_printed_config(new_node, cluster, with_ignition, printed):
     text, token = printed("ignition", f"--node={node.name}")
     node.write("/root/config.ign", text, 0o600)
     node.run_offline("ignition-validate", "/root/config.ign")
-    ignition.apply(node.path(ignition.PROGRAM), node, "/root/config.ign")
+    apply_ignition(node, "/root/config.ign")
     node.assert_holds(token, node={"name": node.name})
     assert oct(node.path("/etc/credstore").stat().st_mode)[-4:] == "0700"
     assert f"enable {UNIT}\n" in node.read("/etc/systemd/system-preset/20-ignition.preset").decode()

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from harness import ignition
+from harness.first_boot import IGNITION, apply_ignition
 from harness.node import PROGRAM, SOURCE, TOKEN, UNIT, example, read_failures
 from harness.wait import until
 
@@ -56,7 +56,7 @@ def unpacked(world, image):
 def program(world):
     """Ignition, also for a machine of a release without it."""
     subprocess.run(["dpkg-deb", "--extract", world.ignition, world.work / "ignition-files"], check=True)
-    return world.work / "ignition-files" / ignition.PROGRAM
+    return world.work / "ignition-files" / IGNITION
 
 
 def loops(node):
@@ -138,7 +138,7 @@ def test_joins_and_leaves(pristine, cluster, program, image):
     """From Ignition to a node, over reboots, and away again; then with the commands in docs/install.md."""
     node, token = pristine, str(cluster.token())
     node.write("/root/config.ign", config_of(cluster, token, image), 0o600)
-    ignition.apply(program, node, "/root/config.ign")
+    apply_ignition(node, "/root/config.ign", program)
     for path in node.root.rglob("*.so*"):
         assert not path.name.startswith(ABSENT), path
     assert not node.exists(PROGRAM) and node.read(TOKEN).decode() == f"{token}\n"

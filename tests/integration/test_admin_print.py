@@ -140,6 +140,51 @@ def test_a_launch_template_gets_a_new_token(api, cluster_info, run, tmp_path):
     assert done.returncode == 3 and not list((tmp_path / "tmp").iterdir()), "the token stays in a file"
 
 
+@pytest.fixture
+def secret(api, cluster_info):
+    """secret(*words): what is printed for Cluster API."""
+    return lambda *words: api.run("token", "create", TOKEN, "--print=capi-secret", *words)
+
+
+def test_secret_for_cluster_api(api, secret):
+    """The user data is that of the form cloud-config, which test_cloud_init.py tries; the token is kubeadm's."""
+    done = secret("--cluster=east.1")
+    assert done.returncode == 0, done.stderr
+    found = yaml.safe_load(done.stdout)
+    values = found.pop("stringData")
+    assert found == {"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+                     "metadata": {"name": "east.1-node-bootstrap", "labels": {"cluster.x-k8s.io/cluster-name": "east.1"}}}
+    same = api.run("token", "create", TOKEN, "--dry-run", "--print=cloud-config")
+    assert values == {"format": "cloud-config", "value": same.stdout}
+    created = api.objects.look(f"/api/v1/namespaces/kube-system/secrets/bootstrap-token-{TOKEN[:6]}")
+    assert base64.b64decode(created["data"]["auth-extra-groups"]).decode() == "system:bootstrappers:kubeadm:default-node-token"
+
+
+def test_the_secret_is_applied(api, cluster_info, run, tmp_path):
+    """docs/cluster-api.md"""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/node-bootstrap-admin").symlink_to(find_program("node-bootstrap-admin"))
+    text = documentation.commands("cluster-api-secret").replace("east.kubeconfig", str(api.kubeconfig()))
+    words, said = run(text, "kubectl", "cat")
+    assert words == ["apply", "--namespace=default", "--filename=-"]
+    assert yaml.safe_load(said)["metadata"]["name"] == "east-node-bootstrap"
+
+
+@pytest.mark.parametrize("words, expected", [
+    (["--cluster=east", f"--node={NAME}"], "a bound token is for one node"),
+    (["--cluster=east", "--enrolled"], "an enrolled token only for machines that are enrolled"),
+    ([], "'--cluster'"),
+    (["--print=config", "--cluster=east"], "'--cluster'"),
+    (["--cluster=East"], "'East'"),
+    (["--cluster=" + 64 * "a"], "at most 63"),
+    (["--cluster=" + TOKEN], "at most 63"),
+])
+def test_secret_that_cannot_serve(api, secret, words, expected):
+    done = secret(*words)
+    assert done.returncode == 64 and expected in done.stderr and TOKEN.split(".")[1] not in done.stderr
+    assert not [request for request in api.requests if request.verb == "create"], "a token was created"
+
+
 def test_form_that_does_not_exist(api):
     done = api.run("token", "create", "--print", "helm")
     assert done.returncode == 64 and "'helm'" in done.stderr and "cloud-config" in done.stderr

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import documentation
-from machine import SOURCE
+from machine import SOURCE, find_program
 from written_files import check_files, files_of, from_butane, without_urls
 
 EXAMPLES = SOURCE / "packaging/examples"
@@ -97,6 +97,17 @@ def test_vmware(tmp_path):
     words = words_of(tmp_path, "vmware.sh", "govc")
     assert words[:5] == ["vm.change", "-vm", "the root", "-f", f"guestinfo.userdata={tmp_path}/user-data"]
     assert '_USER_DATA "guestinfo.userdata"' in (SOURCE / "src/platform/guestinfo.h").read_text()
+
+
+@pytest.mark.parametrize("words, expected", [
+    ("version -o short", "'version'"), ("init", "'init'"), ("config images pull", "'config'"), ("join phase preflight", "'phase'"),
+    ("join --control-plane 192.0.2.1:6443", "only workers"),
+])
+def test_commands_of_kubeadm_that_its_stand_in_refuses(words, expected):
+    """test_cluster_api.py joins with it."""
+    environment = {"PATH": f"{Path(find_program('node-bootstrap')).parent}:{os.environ['PATH']}"}
+    done = subprocess.run([EXAMPLES / "cluster-api/kubeadm", *words.split()], check=False, text=True, capture_output=True, env=environment)
+    assert done.returncode == 64 and expected in done.stderr and "kubeadm join" in done.stderr
 
 
 @pytest.mark.parametrize("script, program", [("nspawn.sh", "systemd-nspawn"), ("qemu.sh", "qemu-system-x86_64")])

@@ -68,15 +68,35 @@ static void print_config(const struct nb_handout *handout, const char *document,
 }
 
 /* cloud-init's runcmd would run after multi-user.target, which waits for kubelet, and so after the
- * join; bootcmd runs before, and the service waits for the files. */
-static void print_cloud_config(const struct nb_handout *handout, const char *document, FILE *out) {
+ * join; bootcmd runs before, and the service waits for the files. `document` is already indented.
+ */
+static void print_user_data(const struct nb_handout *handout, const char *margin,
+                            const char *document, FILE *out) {
         fprintf(out,
-                "#cloud-config\nwrite_files:\n"
-                "  - path: " TOKEN_PATH "\n    permissions: \"0600\"\n    content: |\n      %s\n"
-                "  - path: " CONFIG_PATH "\n    permissions: \"0644\"\n    content: |\n%s"
-                "bootcmd:\n  - [cloud-init-per, once, node-bootstrap, systemctl, enable, --now, "
-                "--no-block, " UNIT "]\n",
-                handout->token, document);
+                "%1$s#cloud-config\n%1$swrite_files:\n"
+                "%1$s  - path: " TOKEN_PATH "\n%1$s    permissions: \"0600\"\n"
+                "%1$s    content: |\n%1$s      %2$s\n"
+                "%1$s  - path: " CONFIG_PATH "\n%1$s    permissions: \"0644\"\n"
+                "%1$s    content: |\n%3$s"
+                "%1$sbootcmd:\n%1$s  - [cloud-init-per, once, node-bootstrap, systemctl, enable, "
+                "--now, --no-block, " UNIT "]\n",
+                margin, handout->token, document);
+}
+
+static void print_cloud_config(const struct nb_handout *handout, const char *document, FILE *out) {
+        print_user_data(handout, "", document, out);
+}
+
+/* The contract of Cluster API for bootstrap data, and `format` as its provider for kubeadm has it.
+ * Without a namespace: that of the Cluster is the caller's to choose. */
+static void print_secret(const struct nb_handout *handout, const char *document, FILE *out) {
+        fprintf(out,
+                "apiVersion: v1\nkind: Secret\nmetadata:\n  name: \"%1$s-node-bootstrap\"\n"
+                "  labels: {cluster.x-k8s.io/cluster-name: \"%1$s\"}\n"
+                "type: cluster.x-k8s.io/secret\nstringData:\n  format: cloud-config\n"
+                "  value: |\n",
+                handout->cluster);
+        print_user_data(handout, "    ", document, out);
 }
 
 /* The modes are 0700, 0600 and 0644. A data URL has everything but the unreserved characters of RFC
@@ -116,6 +136,7 @@ const struct nb_handout_form *nb_handout_find(const char *name) {
                 { "config", print_config, "" },
                 { "cloud-config", print_cloud_config, "      " },
                 { "ignition", print_ignition, "" },
+                { NB_HANDOUT_SECRET, print_secret, "          " },
                 { NB_HANDOUT_TOKEN, print_credential, "" },
         };
 

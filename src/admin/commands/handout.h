@@ -11,16 +11,19 @@
 #include "codec/url.h"
 #include "kube/pin.h"
 
-#define NB_HANDOUT_PINS_MAX 16        /* discovery.caCertHashes accepts more */
-#define NB_HANDOUT_TOKEN "credential" /* the form of the token alone; needs only the token */
-#define NB_HANDOUT_NAMES "kubeadm, setup, config, cloud-config, ignition or " NB_HANDOUT_TOKEN
+#define NB_HANDOUT_PINS_MAX 16          /* discovery.caCertHashes accepts more */
+#define NB_HANDOUT_TOKEN "credential"   /* the form of the token alone; needs only the token */
+#define NB_HANDOUT_SECRET "capi-secret" /* needs the name of a cluster, and no node */
+#define NB_HANDOUT_NAMES \
+        "kubeadm, setup, config, cloud-config, ignition, capi-secret or " NB_HANDOUT_TOKEN
 
 struct nb_handout {
         const char *token;         /* "ID.SECRET" */
         char endpoint[NB_URL_MAX]; /* nb_endpoint_format() */
         char pins[NB_HANDOUT_PINS_MAX][NB_PIN_TEXT_SIZE];
-        unsigned n_pins;  /* at least 1 */
-        const char *node; /* name of the node; "" for none */
+        unsigned n_pins;     /* at least 1 */
+        const char *node;    /* name of the node; "" for none */
+        const char *cluster; /* name of the cluster in Cluster API; NULL for none */
 };
 
 struct nb_handout_form;

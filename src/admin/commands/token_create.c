@@ -8,6 +8,7 @@
 #include "admin/commands/admin_commands.h"
 #include "admin/commands/handout.h"
 #include "base/macro.h"
+#include "codec/dns_name.h"
 #include "crypto/certificate.h"
 #include "settings/types.h"
 #include "system/log.h"
@@ -56,6 +57,30 @@ static int set_text(struct nb_bootstrap_token *token, const char *text, struct n
         return 0;
 }
 
+/* A MachineDeployment names its machines when it creates them. A token has the form of a DNS name.
+ */
+static int verify_cluster(const struct creation *creation, bool is_secret, struct nb_failure *f) {
+        const char *name = creation->handout.cluster;
+        size_t len = name ? strlen(name) : 0;
+
+        if (is_secret != !!name)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--print=" NB_HANDOUT_SECRET
+                                      "' and '--cluster' require each other");
+        if (is_secret && creation->is_restricted)
+                return nb_failure_set(
+                        f, NB_USAGE, 0,
+                        "'--print=" NB_HANDOUT_SECRET "' requires an unbound token: "
+                        "many machines read the Secret; a bound token is for one "
+                        "node, an enrolled token only for machines that are enrolled");
+        if (name && (len > NB_DNS_LABEL_MAX || nb_token_verify(name, len) >= 0 ||
+                     !nb_dns_name_is_valid(name, len, NB_DNS_LABEL_MAX)))
+                return nb_admin_refuse_word("'--cluster' to be the name of a Cluster, at most 63 "
+                                            "characters in lower case",
+                                            name, f);
+        return 0;
+}
+
 /* As with kubeadm; but the group decides who may approve, so a bound and an enrolled token have no
  * other one than theirs. */
 static int describe_token(struct creation *creation, struct nb_failure *f) {
@@ -81,6 +106,9 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
         creation->form = nb_handout_find(form);
         if (!creation->form)
                 return nb_admin_refuse_word("'--print' to be " NB_HANDOUT_NAMES, form, f);
+        r = verify_cluster(creation, !strcmp(form, NB_HANDOUT_SECRET), f);
+        if (r < 0)
+                return r;
         if (creation->is_restricted && !strcmp(form, "kubeadm"))
                 nb_log(LOG_WARNING, NB_NONE,
                        "`kubeadm join` also reads the Node and ConfigMaps of the cluster, which "
@@ -216,6 +244,8 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
                   .ret_switch = &creation.is_forced },
                 { "print", "FORM", "what to print for the machine: " NB_HANDOUT_NAMES,
                   .ret_value = &creation.print },
+                { "cluster", "NAME", "for the form " NB_HANDOUT_SECRET ": the name of the Cluster",
+                  .ret_value = &creation.handout.cluster },
                 { "ttl", "DURATION",
                   "expire after this time, such as 90m; 0: never; default: 24h, bound: 1h",
                   .ret_value = &creation.ttl },

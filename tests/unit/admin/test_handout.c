@@ -26,6 +26,7 @@ static const struct nb_handout all = {
         .pins = { PIN_A, PIN_B },
         .n_pins = 2,
         .node = "node-1",
+        .cluster = "east",
 };
 
 struct form_case {
@@ -53,6 +54,11 @@ static struct form_case forms[] = {
           "  caCertHashes: [\"" PIN_A "\", \"" PIN_B "\"]\n"
           "node:\n  name: \"node-1\"\nbootstrap:\n  token: \"" TOKEN "\"\n" },
         { "credential: the token alone", "credential", &all, TOKEN "\n" },
+        { "capi-secret: the name and the label of the cluster", "capi-secret", &all,
+          "...kind: Secret\nmetadata:\n  name: \"east-node-bootstrap\"\n"
+          "  labels: {cluster.x-k8s.io/cluster-name: \"east\"}\n" },
+        { "capi-secret: the user data is a block", "capi-secret", &all,
+          "...  format: cloud-config\n  value: |\n    #cloud-config\n" },
         { "ignition: the token's data URL", "ignition", &one,
           "...\"source\": \"data:," TOKEN "%0A\"" },
         { "ignition: all but unreserved characters are escaped", "ignition", &all,
@@ -82,8 +88,8 @@ static void prints(void **state) {
                 assert_string_equal(text, c->expected);
 }
 
-static const char *const names[] = { "kubeadm",      "setup",    "config",
-                                     "cloud-config", "ignition", "credential" };
+static const char *const names[] = { "kubeadm",  "setup",       "config",    "cloud-config",
+                                     "ignition", "capi-secret", "credential" };
 
 static void does_not_find_other_forms(_unused_ void **state) {
         assert_null(nb_handout_find("Kubeadm"));
@@ -97,9 +103,13 @@ static void the_message_names_all(_unused_ void **state) {
 
 /* Every form at its largest: a host name of 253 bytes, 16 pins and a name of 253 bytes. */
 static void prints_the_largest(_unused_ void **state) {
-        char node[254];
-        struct nb_handout handout = { .token = TOKEN, .n_pins = NB_HANDOUT_PINS_MAX, .node = node };
+        char node[254], cluster[64];
+        struct nb_handout handout = {
+                .token = TOKEN, .n_pins = NB_HANDOUT_PINS_MAX, .node = node, .cluster = cluster
+        };
 
+        memset(cluster, 'c', 63);
+        cluster[63] = '\0';
         memset(handout.endpoint, 'a', 253);
         memcpy(handout.endpoint + 253, ":65535", 7);
         memset(node, 'b', 253);
