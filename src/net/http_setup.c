@@ -350,8 +350,12 @@ static int set_tls(struct nb_http_exchange *exchange) {
                 SET(CURLOPT_SSLCERT, NB_HTTP_CERTIFICATE_PATH);
                 SET(CURLOPT_SSLKEY, NB_HTTP_CERTIFICATE_PATH);
         }
-        if (config->is_verified)
-                SET(CURLOPT_CERTINFO, 1L);
+        if (config->is_verified &&
+            curl_easy_setopt(exchange->easy, CURLOPT_CERTINFO, 1L) != CURLE_OK)
+                return nb_failure_set(&exchange->reply.failure, NB_INTERNAL, EIO,
+                                      "libcurl with %s does not return the server's certificates; "
+                                      "expected a libcurl with GnuTLS or OpenSSL",
+                                      curl_version_info(CURLVERSION_NOW)->ssl_version);
         return 0;
 }
 
