@@ -72,6 +72,8 @@ bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, co
         return is_verified_by_bundle(chain, pem, len, NB_VERIFY_IGNORING_TIME);
 }
 
+/* Without the last check, a server could use any client certificate of the cluster that has the
+ * right name or address. */
 int nb_certificate_verify_server(const struct nb_certificates *chain, const char *pem, size_t len,
                                  const char *host) {
         return is_verified_by_bundle(chain, pem, len, SERVER_FLAGS) &&
