@@ -2,7 +2,8 @@
 #pragma once
 
 /* X.509 certificates (RFC 5280): parses PEM bundles, verifies the certificate of a node, and
- * selects the CA certificates that pins cover. TLS is in net/. The current time is a parameter. */
+ * selects the CA certificates that pins cover. TLS is in net/. The current time is a
+ * parameter, but for TLS servers. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,6 +80,12 @@ bool nb_certificate_is_trusted(const struct nb_certificates *chain,
                                const struct nb_certificates *ca);
 bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, const char *pem,
                                          size_t len);
+
+/* Verifies the chain of a TLS server: it ends in one of the CAs of a bundle (PEM), all of it is
+ * valid now by the clock that GnuTLS reads, and the first certificate is for this name or address
+ * and for TLS servers. 0 or -EKEYREJECTED. */
+int nb_certificate_verify_server(const struct nb_certificates *chain, const char *pem, size_t len,
+                                 const char *host);
 
 /* Whether the first certificate is for this name or address. */
 bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host);

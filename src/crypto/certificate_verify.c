@@ -18,17 +18,22 @@
 
 #define OID_SIZE 128
 
+/* The weakest algorithms that GnuTLS accepts in a TLS connection by default; without a profile it
+ * accepts RSA of 768 bits. A system-wide policy can raise the profile. */
+#define SERVER_FLAGS GNUTLS_PROFILE_TO_VFLAGS(GNUTLS_PROFILE_LOW)
+
 /* A common name whose node name fits. */
 #define ATTRIBUTE_SIZE (sizeof(NB_NODE_COMMON_NAME_PREFIX) - 1 + NB_CERTIFICATE_NODE_SIZE)
 
-static bool is_verified_by(gnutls_x509_trust_list_t list, const struct nb_certificates *chain) {
+static bool is_verified_by(gnutls_x509_trust_list_t list, const struct nb_certificates *chain,
+                           unsigned flags) {
         gnutls_x509_crt_t certificates[NB_CERTIFICATES_MAX];
         unsigned status = 0;
 
         for (size_t i = 0; i < chain->n; i++)
                 certificates[i] = chain->entries[i].crt;
-        return gnutls_x509_trust_list_verify_crt(list, certificates, (unsigned)chain->n,
-                                                 NB_VERIFY_IGNORING_TIME, &status, NULL) >= 0 &&
+        return gnutls_x509_trust_list_verify_crt(list, certificates, (unsigned)chain->n, flags,
+                                                 &status, NULL) >= 0 &&
                status == 0;
 }
 
@@ -42,13 +47,13 @@ bool nb_certificate_is_trusted(const struct nb_certificates *chain,
                 return false;
         for (size_t i = 0; i < ca->n && r >= 0; i++)
                 r = gnutls_x509_trust_list_add_cas(list, &ca->entries[i].crt, 1, 0);
-        is_trusted = r >= 0 && is_verified_by(list, chain);
+        is_trusted = r >= 0 && is_verified_by(list, chain, NB_VERIFY_IGNORING_TIME);
         gnutls_x509_trust_list_deinit(list, 0);
         return is_trusted;
 }
 
-bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, const char *pem,
-                                         size_t len) {
+static bool is_verified_by_bundle(const struct nb_certificates *chain, const char *pem, size_t len,
+                                  unsigned flags) {
         const gnutls_datum_t bundle = { (unsigned char *)(uintptr_t)pem, (unsigned)len };
         gnutls_x509_trust_list_t list;
         bool is_trusted;
@@ -57,9 +62,25 @@ bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, co
                 return false;
         is_trusted = gnutls_x509_trust_list_add_trust_mem(list, &bundle, NULL, GNUTLS_X509_FMT_PEM,
                                                           0, 0) > 0 &&
-                     is_verified_by(list, chain);
+                     is_verified_by(list, chain, flags);
         gnutls_x509_trust_list_deinit(list, 1);
         return is_trusted;
+}
+
+bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, const char *pem,
+                                         size_t len) {
+        return is_verified_by_bundle(chain, pem, len, NB_VERIFY_IGNORING_TIME);
+}
+
+/* Without the last check, a server could use any client certificate of the cluster that has the
+ * right name or address. */
+int nb_certificate_verify_server(const struct nb_certificates *chain, const char *pem, size_t len,
+                                 const char *host) {
+        return is_verified_by_bundle(chain, pem, len, SERVER_FLAGS) &&
+                               nb_certificate_is_for(chain, host) &&
+                               nb_certificate_may_serve(chain, 0)
+                       ? 0
+                       : -EKEYREJECTED;
 }
 
 bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host) {

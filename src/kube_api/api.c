@@ -12,13 +12,6 @@
 
 #define PATH_SIZE 1024 /* the longest path has the name of a CSR and the options of a watch */
 
-static bool is_server(const char *pem, size_t len) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
-
-        return nb_certificates_parse(pem, len, false, &chain) >= 0 &&
-               nb_certificate_may_serve(chain, 0);
-}
-
 static bool is_valid_now(const struct nb_certificates *certificates, size_t i, const char *what,
                          char *ret_reason, size_t size) {
         time_t now = time(NULL), after = nb_certificate_not_after(certificates, i),
@@ -50,21 +43,14 @@ static bool is_issuer_valid_now(const struct nb_certificates *chain,
         return true;
 }
 
-/* Check the chain before the validity period: the dates of an untrusted certificate prove nothing.
- */
-static enum nb_code explain_certificate(const char *pem, size_t len, const char *ca_pem,
-                                        size_t ca_len, const char *host, char *ret_reason,
-                                        size_t size) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL, *ca = NULL;
+/* Finds out why a chain is rejected. Check it before the validity period: the dates of an untrusted
+ * certificate prove nothing. */
+static enum nb_code explain_rejected(const struct nb_certificates *chain, const char *ca_pem,
+                                     size_t ca_len, const char *host, char *ret_reason,
+                                     size_t size) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
         char names[160], issuer[NB_SUBJECT_SIZE];
-        int r;
 
-        r = nb_certificates_parse(pem, len, false, &chain);
-        if (r < 0) {
-                snprintf(ret_reason, size, "the server's certificate chain has %s",
-                         nb_certificates_reason(r));
-                return NB_TLS_UNTRUSTED;
-        }
         if (!nb_certificate_is_trusted_by_bundle(chain, ca_pem, ca_len)) {
                 nb_certificate_issuer(chain, 0, issuer);
                 snprintf(ret_reason, size,
@@ -81,12 +67,35 @@ static enum nb_code explain_certificate(const char *pem, size_t len, const char 
                 if (!is_valid_now(chain, i, "an intermediate CA of the server's certificate",
                                   ret_reason, size))
                         return NB_TLS_EXPIRED;
-        if (nb_certificate_is_for(chain, host))
+        if (nb_certificate_is_for(chain, host)) {
+                snprintf(ret_reason, size, "%s",
+                         nb_certificate_may_serve(chain, 0)
+                                 ? "the server's certificate chain is rejected: a CA has expired, "
+                                   "or an algorithm or a key is too weak"
+                                 : "the server's certificate is not for TLS servers (extended key "
+                                   "usage)");
                 return NB_TLS_UNTRUSTED;
+        }
         nb_certificate_names(chain, 0, names, sizeof(names));
         snprintf(ret_reason, size, "the server's certificate is for %s, not for '%.64s'",
                  names[0] ? names : "no name", host);
         return NB_TLS_NAME_MISMATCH;
+}
+
+static enum nb_code verify_server(const char *pem, size_t len, const char *ca_pem, size_t ca_len,
+                                  const char *host, char *ret_reason, size_t size) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        int r;
+
+        r = nb_certificates_parse(pem, len, false, &chain);
+        if (r < 0) {
+                snprintf(ret_reason, size, "the server's certificate chain has %s",
+                         nb_certificates_reason(r));
+                return NB_TLS_UNTRUSTED;
+        }
+        return nb_certificate_verify_server(chain, ca_pem, ca_len, host) < 0
+                       ? explain_rejected(chain, ca_pem, ca_len, host, ret_reason, size)
+                       : NB_NONE;
 }
 
 static int format_authorization(struct nb_secret *ret_line, const struct nb_identity *identity) {
@@ -110,8 +119,7 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
         struct nb_http_trust trust = {
                 .ca = cluster->ca,
                 .ca_len = cluster->ca_len,
-                .is_server = is_server,
-                .explain = explain_certificate,
+                .verify = verify_server,
                 .tls_server_name = cluster->tls_server_name,
                 .proxy_url = cluster->proxy_url,
         };

@@ -73,10 +73,9 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
         struct nb_http_config *config = &http->config;
         int r = 0;
 
-        assert(trust->is_server && (!trust->ca || trust->ca_len > 0));
+        assert(trust->verify && (!trust->ca || trust->ca_len > 0));
         config->is_verified = true;
-        config->is_server = trust->is_server;
-        config->explain = trust->explain;
+        config->verify = trust->verify;
         snprintf(config->tls_server_name, sizeof(config->tls_server_name), "%s",
                  trust->tls_server_name);
         snprintf(config->proxy_url, sizeof(config->proxy_url), "%s", trust->proxy_url);

@@ -6,10 +6,12 @@
  * limits, limits for headers and bodies, and the status is checked before bytes are accepted.
  * Proxies come from the environment, as for kubelet.
  *
- * A struct nb_http is a set of connections with the same trust. Without trust, the server is not
- * verified and no credential can be sent. Such a request returns a struct nb_unverified, whose
- * contents must not be used before the caller has verified them. Several transfers can run at once;
- * all of them run in nb_http_wait(), which also ends if a stop is requested (system/stop.h).
+ * A struct nb_http is a set of connections with the same trust. libcurl may use GnuTLS or OpenSSL,
+ * which verify differently, so the caller verifies the server's certificates. Without trust, the
+ * server is not verified and no credential can be sent. Such a request returns a struct
+ * nb_unverified, whose contents must not be used before the caller has verified them. Several
+ * transfers can run at once; all of them run in nb_http_wait(), which also ends if a stop is
+ * requested (system/stop.h).
  *
  * Requests to a cloud's metadata service are different: plain HTTP to an address, without a proxy.
  *
@@ -46,12 +48,13 @@ struct nb_http;
 struct nb_http_transfer;
 
 /*
- * Finds out why a server's certificate chain (PEM) cannot be verified. `ca` are the trusted CAs;
- * `host` is the expected name or address. Returns NB_TLS_UNTRUSTED, NB_TLS_NAME_MISMATCH or
- * NB_TLS_EXPIRED, and a reason for a message.
+ * Verifies a server's certificate chain (PEM) after the handshake, in which the server proved that
+ * it has the key of the first one, and before anything is sent. `ca` are the trusted CAs; `host` is
+ * the expected name or address. Returns NB_NONE if the server is verified; otherwise
+ * NB_TLS_UNTRUSTED, NB_TLS_NAME_MISMATCH or NB_TLS_EXPIRED, and a reason for a message.
  */
-typedef enum nb_code nb_http_explain(const char *pem, size_t len, const char *ca, size_t ca_len,
-                                     const char *host, char *ret_reason, size_t size);
+typedef enum nb_code nb_http_verify(const char *pem, size_t len, const char *ca, size_t ca_len,
+                                    const char *host, char *ret_reason, size_t size);
 
 /* How a server is verified and reached. */
 struct nb_http_trust {
@@ -60,11 +63,7 @@ struct nb_http_trust {
         const char *client_certificate; /* PEM chain; copied. NULL for none */
         size_t client_certificate_len;
         const struct nb_secret *client_key; /* PEM; copied into a sealed memory file */
-        nb_http_explain *explain;           /* may be NULL */
-        bool (*is_server)(
-                const char *pem,
-                size_t len); /* checks the server's own certificate before anything is sent, since
-                              * libcurl with GnuTLS ignores its extended key usage */
+        nb_http_verify *verify;
         const char *tls_server_name; /* to verify and to send as SNI; "" for the name in the URL */
         const char *proxy_url;       /* "" for the proxy in the environment */
 };

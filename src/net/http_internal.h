@@ -16,8 +16,8 @@
  * secret is the key of a client certificate, if one is used.
  *
  * http.c and http_wait.c run in this process, http_launcher.c in all three, http_sandbox.c in the
- * launcher and the worker, http_setup.c and http_worker.c in the worker, http_outcome.c also in
- * this process.
+ * launcher and the worker, http_setup.c, http_verify.c and http_worker.c in the worker,
+ * http_outcome.c also in this process.
  *
  *      this process                       worker
  *      struct nb_http_call, body    ->
@@ -63,8 +63,7 @@ struct nb_http_config {
         uint32_t connect_timeout_ms;
         char tls_server_name[256];
         char proxy_url[256];
-        nb_http_explain *explain;
-        bool (*is_server)(const char *pem, size_t len);
+        nb_http_verify *verify;
 };
 
 struct nb_http {
@@ -212,7 +211,6 @@ struct nb_http_exchange {
         bool is_socket_wanted; /* libcurl asked for a socket: it has the address of the server */
         bool is_stale;
         bool is_too_large;
-        bool is_no_server; /* the server's certificate is trusted, but is not for TLS servers */
         CURLcode result;
 };
 
@@ -223,6 +221,10 @@ void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_ki
 /* Certificate `i` of the server's chain as PEM, even if the chain is not trusted; NULL if there is
  * none. Owned by the handle. */
 const char *nb_http_certificate(CURL *easy, int i);
+
+/* Verifies the server of a connection whose handshake is done. nb_http_is_untrusted(),
+ * NB_INTERNAL. */
+int nb_http_server_verify(const struct nb_http_exchange *exchange, struct nb_failure *f);
 
 /* Bytes received on the connection so far, including headers and the framing of TLS and HTTP; 0 if
  * unknown. */

@@ -70,6 +70,28 @@ static void load_resolvers(void) {
                 freeaddrinfo(found);
 }
 
+/*
+ * Removes the variables that change what libcurl, OpenSSL and GnuTLS do: SSLKEYLOGFILE would name a
+ * file to write the keys of connections to, which libcurl opens before there is a sandbox, and
+ * OPENSSL_CONF could load a module. They have no effect on what is trusted, since the CAs are
+ * always explicit.
+ */
+static void clear_tls_variables(void) {
+        static const char *const prefixes[] = { "SSL", "OPENSSL_", "GNUTLS_", "CURL_" };
+        size_t n = 0;
+
+        for (size_t i = 0; environ && environ[i]; i++) {
+                bool is_kept = true;
+
+                for (size_t j = 0; j < N_ELEMENTS(prefixes); j++)
+                        is_kept &= strncmp(environ[i], prefixes[j], strlen(prefixes[j])) != 0;
+                if (is_kept)
+                        environ[n++] = environ[i];
+        }
+        if (environ)
+                environ[n] = NULL;
+}
+
 /* Blocks the signals that stop a service or that a terminal sends: the parent handles them, and
  * ends this process. */
 static int begin_process(pid_t parent) {
@@ -109,6 +131,7 @@ static int begin_launcher(int channel, pid_t parent) {
             dup2(null, STDERR_FILENO) < 0)
                 return -errno;
         (void)close(null);
+        clear_tls_variables();
         r = nb_privilege_keep(0);
         if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 r = -errno;

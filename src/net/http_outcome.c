@@ -2,11 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/macro.h"
 #include "net/http_internal.h"
-
-#define CHAIN_MAX ((size_t)256 * 1024)
 
 /* Returns libcurl's text for messages; nothing may depend on it, since it differs between versions.
  * With a proxy, it may quote the proxy's URL with a password, so use a general text. */
@@ -53,28 +50,6 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
                                f->retry_after_ms == 0
                        ? 0
                        : -EBADMSG;
-}
-
-/* libcurl has one error code for all causes, and its text differs between versions, so the cause is
- * found by verifying the certificates again. */
-static int outcome_untrusted(const struct nb_http_exchange *exchange, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer chain = NB_BUFFER_INIT(CHAIN_MAX);
-        _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
-        const struct nb_http_config *config = exchange->config;
-        enum nb_code code = NB_TLS_UNTRUSTED;
-        char reason[256] = "";
-        const char *pem;
-
-        (void)nb_path_read(-1, NB_HTTP_CA_PATH, NB_HTTP_CA_MAX, &ca);
-        for (int i = 0; (pem = nb_http_certificate(exchange->easy, i)); i++)
-                nb_buffer_append_string(&chain, pem);
-        if (config->explain && ca.data && chain.len > 0 && chain.error >= 0)
-                code = config->explain(chain.data, chain.len, ca.data, ca.len,
-                                       config->tls_server_name[0] ? config->tls_server_name
-                                                                  : exchange->host,
-                                       reason, sizeof(reason));
-        return nb_failure_set(f, code, EKEYREJECTED, "%s",
-                              reason[0] ? reason : "the server's certificate does not verify");
 }
 
 int nb_http_outcome_timeout(const struct nb_http_config *config, const struct nb_http_call *call,
@@ -154,10 +129,6 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
         if (exchange->is_too_large ||
             (exchange->result == CURLE_OUT_OF_MEMORY && exchange->is_socket_wanted))
                 return nb_http_outcome_too_large(&exchange->call, f);
-        if (exchange->is_no_server)
-                return nb_failure_set(
-                        f, NB_TLS_UNTRUSTED, EKEYREJECTED,
-                        "the server's certificate is not for TLS servers (extended key usage)");
         if (proxy_status(exchange) > 0)
                 return nb_failure_set(f, NB_PROXY_REFUSED, ECONNREFUSED,
                                       "the proxy answered with status %ld", proxy_status(exchange));
@@ -171,8 +142,11 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
                                 ? "proxy-url in the kubeconfig"
                                 : "https_proxy or all_proxy in the environment");
         switch ((int)exchange->result) {
+        /* libcurl verifies only a proxy. */
         case CURLE_PEER_FAILED_VERIFICATION:
-                return outcome_untrusted(exchange, f);
+                return nb_failure_set(
+                        f, NB_PROXY_UNUSABLE, EKEYREJECTED,
+                        "the CAs of the system do not verify the certificate of the proxy");
         case CURLE_OPERATION_TIMEDOUT:
                 return outcome_timeout(exchange, f);
         case CURLE_COULDNT_CONNECT:

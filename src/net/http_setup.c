@@ -91,19 +91,6 @@ static void note_connection(struct nb_http_exchange *exchange) {
         };
 }
 
-const char *nb_http_certificate(CURL *easy, int i) {
-        const struct curl_certinfo *chain = NULL;
-        static const char name[] = "Cert:";
-
-        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain ||
-            i >= chain->num_of_certs)
-                return NULL;
-        for (const struct curl_slist *line = chain->certinfo[i]; line; line = line->next)
-                if (!strncmp(line->data, name, strlen(name)))
-                        return line->data + strlen(name);
-        return NULL;
-}
-
 /* --- Callbacks --- */
 
 static size_t body_ceiling(const struct nb_http_exchange *exchange) {
@@ -171,21 +158,6 @@ static size_t on_header(_unused_ char *line, size_t size, size_t count, void *us
         return len;
 }
 
-/*
- * Without this check, a server could use any client certificate of the cluster that has the right
- * name or address. A reused connection was checked when it was opened.
- */
-static bool is_server(const struct nb_http_exchange *exchange) {
-        const char *leaf;
-        long n_connects = 1;
-
-        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_connects);
-        if (!exchange->config->is_server || n_connects == 0)
-                return true;
-        leaf = nb_http_certificate(exchange->easy, 0);
-        return leaf && exchange->config->is_server(leaf, strlen(leaf));
-}
-
 static void add_line(struct nb_http_exchange *exchange, char *line) {
         size_t n = exchange->n_lines++;
 
@@ -219,10 +191,10 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         size_t len;
 
         note_connection(exchange);
-        if (!is_server(exchange)) {
-                exchange->is_no_server = true;
+        /* A worker makes only one connection. */
+        if (exchange->config->is_verified && !exchange->has_connected &&
+            nb_http_server_verify(exchange, &exchange->reply.failure) < 0)
                 return CURL_PREREQFUNC_ABORT;
-        }
         if (exchange->config->is_verified)
                 (void)setitimer(ITIMER_PROF, &none, NULL);
         exchange->is_connected = exchange->has_connected = true;
@@ -366,9 +338,11 @@ static int set_tls(struct nb_http_exchange *exchange) {
         const struct nb_http_config *config = exchange->config;
 
         SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-        SET(CURLOPT_SSL_VERIFYPEER, config->is_verified ? 1L : 0L);
-        SET(CURLOPT_SSL_VERIFYHOST, config->is_verified ? 2L : 0L);
-        SET(CURLOPT_CAINFO, config->is_verified ? NB_HTTP_CA_PATH : NULL);
+        /* before_request() verifies the server: GnuTLS and OpenSSL accept different chains, and
+         * libcurl with OpenSSL does not return the certificates of a chain that it rejects. */
+        SET(CURLOPT_SSL_VERIFYPEER, 0L);
+        SET(CURLOPT_SSL_VERIFYHOST, 0L);
+        SET(CURLOPT_CAINFO, NULL);
         SET(CURLOPT_CAPATH, NULL);
         SET(CURLOPT_PROXY_CAINFO, config->has_proxy_ca ? NB_HTTP_PROXY_CA_PATH : NULL);
         SET(CURLOPT_PROXY_CAPATH, NULL);
@@ -376,8 +350,12 @@ static int set_tls(struct nb_http_exchange *exchange) {
                 SET(CURLOPT_SSLCERT, NB_HTTP_CERTIFICATE_PATH);
                 SET(CURLOPT_SSLKEY, NB_HTTP_CERTIFICATE_PATH);
         }
-        if (config->is_verified)
-                SET(CURLOPT_CERTINFO, 1L);
+        if (config->is_verified &&
+            curl_easy_setopt(exchange->easy, CURLOPT_CERTINFO, 1L) != CURLE_OK)
+                return nb_failure_set(&exchange->reply.failure, NB_INTERNAL, EIO,
+                                      "libcurl with %s does not return the server's certificates; "
+                                      "expected a libcurl with GnuTLS or OpenSSL",
+                                      curl_version_info(CURLVERSION_NOW)->ssl_version);
         return 0;
 }
 

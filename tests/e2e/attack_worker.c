@@ -327,15 +327,10 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
                 (void)poll(NULL, 0, -1);
 }
 
-int gnutls_handshake(void *session) {
+/* The server has taken over the process at the first byte of TLS. */
+static void attack(void) {
         char byte;
 
-        (void)session;
-        if (attack_name[0]) {
-                int (*next)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "gnutls_handshake");
-
-                return next(session);
-        }
         server = find_server();
         join_pid = getppid();
         for (int fd = 0; fd < 256; fd++) {
@@ -366,4 +361,20 @@ int gnutls_handshake(void *session) {
         while (recv(server, &byte, 1, 0) > 0)
                 ;
         _exit(3);
+}
+
+static int handshake(void *session, const char *function) {
+        int (*next)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, function);
+
+        if (!attack_name[0])
+                attack();
+        return next(session);
+}
+
+int gnutls_handshake(void *session) {
+        return handshake(session, "gnutls_handshake");
+}
+
+int SSL_connect(void *session) {
+        return handshake(session, "SSL_connect");
 }

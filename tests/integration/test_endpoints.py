@@ -460,6 +460,14 @@ def test_environment_adds_no_trust(world, name):
     assert no_credential(world, None) is None
 
 
+def test_environment_of_the_tls_library(world):
+    """It names no file for the keys of connections, and no configuration, such as this one, with which TLS would fail."""
+    configuration, keys = world.machine.path / "openssl.cnf", world.machine.path / "keys"
+    configuration.write_text("openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nGroups = secp521r1\nMaxProtocol = TLSv1.1\n")
+    world.machine.join(environment={"SSLKEYLOGFILE": str(keys), "OPENSSL_CONF": str(configuration), "CURL_SSL_BACKEND": "schannel"}).joined()
+    assert not keys.exists()
+
+
 def test_attempt_cut_short_by_the_deadline(world):
     """The failure is that of the last complete attempt, not of the interrupted one."""
     seen = []

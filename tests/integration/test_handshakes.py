@@ -2,8 +2,11 @@
 """Unverified servers that cause work: the deadline, SIGTERM and the other endpoints do not wait for them."""
 
 import glob
+import os
 import signal
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -106,16 +109,24 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
+@pytest.fixture(scope="module")
+def preloaded(tmp_path_factory):
+    """tls_library.c, with which what GnuTLS takes long for takes long with OpenSSL as well."""
+    library = tmp_path_factory.mktemp("library") / "tls_library.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, Path(__file__).with_name("tls_library.c"), "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+
 @pytest.mark.parametrize("first", [1, 2], ids=["first connection", "connection for the token"])
-def test_what_costs_too_much_is_said(world, first):
+def test_what_costs_too_much_is_said(world, preloaded, first):
     attack(ATTACKS["RSA of 64 kbit"], first)(world)
-    run = world.machine.start_join()
+    run = world.machine.start_join(environment=preloaded)
     run.wait_until(lambda: "endpoint-costly" in run.codes)
     run.signal(signal.SIGTERM)
     assert run.wait().exit == 143 and "took more than 1 s of CPU time" in run.stderr
 
 
-def test_pause_after_costly_handshake(world):
+def test_pause_after_costly_handshake(world, preloaded):
     """An earlier failure does not replace the costly handshake, after which the server is left alone for 10 s."""
     opened = []
 
@@ -124,7 +135,7 @@ def test_pause_after_costly_handshake(world):
         (faults.reset if len(opened) == 1 else ATTACKS["RSA of 64 kbit"])(connection)
 
     world.server.on_connect = reset_then_costly
-    run = world.machine.start_join()
+    run = world.machine.start_join(environment=preloaded)
     wait_until(lambda: len(opened) == 3)
     assert opened[2] - opened[1] > 10
     run.signal(signal.SIGTERM)
@@ -148,3 +159,10 @@ def test_killed_in_the_middle(world):
     wait_until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections))
     run.kill()
     wait_until(lambda: processes(run) == [])
+
+
+def test_library_that_returns_no_certificates(world, preloaded):
+    """As some other TLS library of libcurl: nothing is sent to a server that cannot be verified."""
+    world.machine.configure(world.server, timeout="3s")
+    run = world.machine.join(environment={**preloaded, "TLS_LIBRARY": "no-certificates"}).failed("internal", 70, "does not return the server's certificates")
+    assert set(run.codes) == {"internal"} and all("authorization" not in request.headers for request in world.server.requests)

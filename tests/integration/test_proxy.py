@@ -170,6 +170,7 @@ def test_https(by_token, tmp_path, is_trusted):
     url = proxy.url.replace("http://127.0.0.1", "https://localhost")
     run = machine.start("/usr/bin/unshare", "--mount", "sh", "-c", command, environment={"HTTPS_PROXY": url}).wait()
     assert (by_token.server.endpoint in proxy.asked) == is_trusted, run.stdout
+    assert ("proxy-unusable" in run.stdout) != is_trusted and "tls-" not in run.stdout, run.stdout
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h", "SOCKS5"])

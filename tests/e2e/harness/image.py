@@ -22,7 +22,7 @@ from . import isolation, versions
 
 SUITE = "bookworm"
 PACKAGES = """
-    ca-certificates conntrack containerd dbus ethtool iproute2 iptables kmod libcurl3-gnutls libfaketime libgnutls30 libjson-c5
+    ca-certificates conntrack containerd dbus ethtool iproute2 iptables kmod libcurl3-gnutls libcurl4 libfaketime libgnutls30 libjson-c5
     libmicrohttpd12 libseccomp2 libyaml-0-2 mount procps runc socat strace systemd systemd-sysv udev
 """.split()
 LIBRARIES = "libcurl3-gnutls libgnutls30 libjson-c5 libseccomp2 libyaml-0-2".split()  # what the package depends on, apart from systemd
