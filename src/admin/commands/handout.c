@@ -22,17 +22,17 @@ struct nb_handout_form {
 static void format_document(const struct nb_handout *handout, const char *indent,
                             struct nb_buffer *ret) {
         nb_buffer_printf(ret,
-                         "%sapiVersion: node-bootstrap/v1\n"
-                         "%skind: NodeBootstrap\n"
-                         "%sdiscovery:\n"
-                         "%s  endpoints: [\"%s\"]\n"
-                         "%s  caCertHashes: [",
-                         indent, indent, indent, indent, handout->endpoint, indent);
+                         "%1$sapiVersion: node-bootstrap/v1\n"
+                         "%1$skind: NodeBootstrap\n"
+                         "%1$sdiscovery:\n"
+                         "%1$s  endpoints: [\"%2$s\"]\n"
+                         "%1$s  caCertHashes: [",
+                         indent, handout->endpoint);
         for (unsigned i = 0; i < handout->n_pins; i++)
                 nb_buffer_printf(ret, "%s\"%s\"", i > 0 ? ", " : "", handout->pins[i]);
         nb_buffer_append_string(ret, "]\n");
         if (handout->node[0])
-                nb_buffer_printf(ret, "%snode:\n%s  name: \"%s\"\n", indent, indent, handout->node);
+                nb_buffer_printf(ret, "%1$snode:\n%1$s  name: \"%2$s\"\n", indent, handout->node);
 }
 
 /* Endpoints, pins and names have no character that a shell, YAML or JSON interprets within quotes.
@@ -69,9 +69,19 @@ static void print_config(const struct nb_handout *handout, const char *document,
 
 /* cloud-init's runcmd would run after multi-user.target, which waits for kubelet, and so after the
  * join; bootcmd runs before, and the service waits for the files. `document` is already indented.
- */
-static void print_user_data(const struct nb_handout *handout, const char *margin,
-                            const char *document, FILE *out) {
+ *
+ * With a cluster, a Secret that contains this: the contract of Cluster API for bootstrap data, and
+ * `format` as its provider for kubeadm has it. Without a namespace: that of the Cluster is the
+ * caller's to choose. */
+static void print_cloud_config(const struct nb_handout *handout, const char *document, FILE *out) {
+        if (handout->cluster)
+                fprintf(out,
+                        "apiVersion: v1\nkind: Secret\nmetadata:\n"
+                        "  name: \"%1$s-node-bootstrap\"\n"
+                        "  labels: {cluster.x-k8s.io/cluster-name: \"%1$s\"}\n"
+                        "type: cluster.x-k8s.io/secret\nstringData:\n"
+                        "  format: cloud-config\n  value: |\n",
+                        handout->cluster);
         fprintf(out,
                 "%1$s#cloud-config\n%1$swrite_files:\n"
                 "%1$s  - path: " TOKEN_PATH "\n%1$s    permissions: \"0600\"\n"
@@ -80,23 +90,7 @@ static void print_user_data(const struct nb_handout *handout, const char *margin
                 "%1$s    content: |\n%3$s"
                 "%1$sbootcmd:\n%1$s  - [cloud-init-per, once, node-bootstrap, systemctl, enable, "
                 "--now, --no-block, " UNIT "]\n",
-                margin, handout->token, document);
-}
-
-static void print_cloud_config(const struct nb_handout *handout, const char *document, FILE *out) {
-        print_user_data(handout, "", document, out);
-}
-
-/* The contract of Cluster API for bootstrap data, and `format` as its provider for kubeadm has it.
- * Without a namespace: that of the Cluster is the caller's to choose. */
-static void print_secret(const struct nb_handout *handout, const char *document, FILE *out) {
-        fprintf(out,
-                "apiVersion: v1\nkind: Secret\nmetadata:\n  name: \"%1$s-node-bootstrap\"\n"
-                "  labels: {cluster.x-k8s.io/cluster-name: \"%1$s\"}\n"
-                "type: cluster.x-k8s.io/secret\nstringData:\n  format: cloud-config\n"
-                "  value: |\n",
-                handout->cluster);
-        print_user_data(handout, "    ", document, out);
+                handout->cluster ? "    " : "", handout->token, document);
 }
 
 /* The modes are 0700, 0600 and 0644. A data URL has everything but the unreserved characters of RFC
@@ -136,7 +130,7 @@ const struct nb_handout_form *nb_handout_find(const char *name) {
                 { "config", print_config, "" },
                 { "cloud-config", print_cloud_config, "      " },
                 { "ignition", print_ignition, "" },
-                { NB_HANDOUT_SECRET, print_secret, "          " },
+                { NB_HANDOUT_SECRET, print_cloud_config, "          " },
                 { NB_HANDOUT_TOKEN, print_credential, "" },
         };
 
