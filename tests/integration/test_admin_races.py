@@ -177,15 +177,34 @@ def test_a_bound_token_has_one_turn_whatever_it_asks_for(api, cluster, start):
 
 
 def test_calls_that_take_long_leave_room_for_others(api, cluster, start):
-    """A webhook delays each Event, which one kubelet causes many of."""
+    """A webhook delays each Event, which a few kubelets cause many of."""
     put_policy(api)
-    put_node(api, "10.0.0.5")
     api.on("create events", lambda request: time.sleep(8))
-    for number in range(40):
-        submit(api, f"a{number}", "10.0.0.6")
+    for kubelet in "w1", "w2", "w3", "w4":
+        put_node(api, "10.0.0.5", name=kubelet)
+        for number in range(20):
+            submit(api, f"a{number}-{kubelet}", "10.0.0.6", node=kubelet)
     start("--parts=approve-client,approve-serving")
     api.objects.wait(lambda: len(api.seen("create events")) >= 12)
     time.sleep(1)
     cluster.token("bbbbbb", "n2")
     cluster.request("machine", "n2", "bbbbbb")
     cluster.await_approval("machine", 4)
+
+
+def test_a_revocation_that_takes_long_delays_no_second_request(api, cluster, start):
+    """A webhook delays the deletion of each Secret."""
+    api.on("delete secrets", lambda request: time.sleep(8))
+    for number in range(30):
+        cluster.token(f"{number:06}", f"n{number}")
+        cluster.request(f"a{number}", f"n{number}", f"{number:06}", approved=True)
+        cluster.issue(f"a{number}")
+        cluster.node(f"n{number}", created=1)
+    start()
+    api.objects.wait(lambda: len(api.seen("delete secrets")) >= 4)
+    time.sleep(1)
+    cluster.token("bbbbbb", "machine")
+    cluster.request("bad", "other", "bbbbbb")
+    cluster.await_event("bad", "TokenForAnotherNode", 4)
+    cluster.request("good", "machine", "bbbbbb")
+    cluster.await_approval("good", 4)
