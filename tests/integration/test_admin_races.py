@@ -7,7 +7,7 @@ import pytest
 
 import faults
 import pki
-from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, prove
+from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, cut_watches, prove
 from admin_serving import SERVICES, approval, event, put_node, put_policy, submit
 
 KEY = pki.new_key()
@@ -208,3 +208,24 @@ def test_a_revocation_that_takes_long_delays_no_second_request(api, cluster, sta
     cluster.await_event("bad", "TokenForAnotherNode", 4)
     cluster.request("good", "machine", "bbbbbb")
     cluster.await_approval("good", 4)
+
+
+# What follows an approval.
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_a_token_that_the_watch_does_not_show_is_revoked(api, cluster, start, is_shown):
+    """The watch of the tokens is down while the machine joins."""
+    start("--grace=3s").wait_line("is the leader")
+    is_down = [True]
+    for kind in ("list secrets", "watch secrets"):
+        api.on(kind, lambda request: INTERNAL(request) if is_down else None)
+    cut_watches(api)
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.await_approval("one")
+    cluster.issue("one")
+    time.sleep(2.5)
+    if is_shown:
+        is_down.clear()
+    cluster.await_revocation("aaaaaa", 20)

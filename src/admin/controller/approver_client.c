@@ -243,8 +243,10 @@ static int run_request(struct nb_request_record *record, struct nb_failure *f) {
         bool is_fetched = false;
         int r;
 
-        /* Not while an answer is awaited: this work may just have revoked the token. */
-        if (!token && !nb_exchange_has_calls(controller->admin.exchange)) {
+        /* Not while an answer is awaited: this work may just have revoked the token. A token that
+         * was claimed was read, so the watch may only be behind. */
+        if (!token && !record->claimed_uid[0] &&
+            !nb_exchange_has_calls(controller->admin.exchange)) {
                 if (record->state != NB_CSR_STATE_PENDING)
                         return drop_request(record);
                 /* It cannot be approved, so do not read it again. */
