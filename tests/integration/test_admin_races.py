@@ -213,19 +213,80 @@ def test_a_revocation_that_takes_long_delays_no_second_request(api, cluster, sta
 # What follows an approval.
 
 
-@pytest.mark.parametrize("is_shown", [False, True])
-def test_a_token_that_the_watch_does_not_show_is_revoked(api, cluster, start, is_shown):
+@pytest.fixture
+def approved(api, cluster, start):
+    """A request whose approval was written. `api.on(APPROVAL)` may have a rule."""
+    def await_approved(*options):
+        start(*options).wait_line("is the leader")
+        cluster.token("aaaaaa", "n1")
+        cluster.request("one", "n1")
+        cluster.await_approval("one")
+    return await_approved
+
+
+def test_a_token_that_the_watch_does_not_show_is_revoked(api, cluster, start):
     """The watch of the tokens is down while the machine joins."""
     start("--grace=3s").wait_line("is the leader")
-    is_down = [True]
     for kind in ("list secrets", "watch secrets"):
-        api.on(kind, lambda request: INTERNAL(request) if is_down else None)
+        api.on(kind, INTERNAL)
     cut_watches(api)
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
     cluster.await_approval("one")
     cluster.issue("one")
-    time.sleep(2.5)
-    if is_shown:
-        is_down.clear()
-    cluster.await_revocation("aaaaaa", 20)
+    cluster.await_revocation("aaaaaa")
+
+
+def test_a_token_that_was_spoilt_after_the_approval_is_revoked(api, cluster, approved):
+    """Kubernetes still accepts it."""
+    approved("--grace=1s")
+    token = api.objects.look(f"{SECRETS}/bootstrap-token-aaaaaa")
+    api.objects.put(f"{SECRETS}/bootstrap-token-aaaaaa", token, metadata={"annotations": {"node-bootstrap/node": "N 1"}})
+    cluster.settle()
+    cluster.issue("one")
+    cluster.await_revocation("aaaaaa")
+
+
+LOST = {
+    "connection reset": faults.hang_up_instead,
+    "504": faults.error(504, "Timeout", "the server was unable to return a response in time"),
+    "409": faults.error(409, "Conflict", "the object has been modified"),
+}
+
+
+@pytest.mark.parametrize("is_issued", [False, True], ids=["issued later", "issued"])
+@pytest.mark.parametrize("case", LOST)
+def test_an_approval_whose_answer_is_lost_is_followed_by_the_revocation(api, cluster, approved, case, is_issued):
+    def approve(request):
+        api.healthy(request)
+        if is_issued:
+            cluster.issue("one")
+            cluster.node("n1", created=2)
+        return LOST[case](request)
+    api.on(APPROVAL, approve, times=1)
+    approved()
+    if not is_issued:
+        cluster.settle()
+        cluster.issue("one")
+        cluster.node("n1", created=2)
+    cluster.await_revocation("aaaaaa")
+
+
+@pytest.mark.parametrize("is_again", [False, True], ids=["deleted", "submitted again"])
+def test_a_request_that_is_deleted_while_it_is_approved_leaves_no_token(api, cluster, start, is_again):
+    def approve(request):
+        reply = api.healthy(request)
+        api.objects.remove(f"{CSRS}/one")
+        if is_again:
+            cluster.request("one", "n1")
+        time.sleep(0.3)                     # the events come before the answer
+        return reply
+    api.on(APPROVAL, approve, times=1)
+    start("--grace=1s").wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    if is_again:
+        api.objects.wait(lambda: len(api.seen(APPROVAL)) == 2)
+        cluster.await_approval("one")
+        cluster.issue("one")
+    cluster.await_revocation("aaaaaa")
