@@ -7,7 +7,7 @@ import pytest
 
 import faults
 import pki
-from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, prove
+from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, cut_watches, prove
 from admin_serving import SERVICES, approval, event, put_node, put_policy, submit
 
 KEY = pki.new_key()
@@ -177,15 +177,116 @@ def test_a_bound_token_has_one_turn_whatever_it_asks_for(api, cluster, start):
 
 
 def test_calls_that_take_long_leave_room_for_others(api, cluster, start):
-    """A webhook delays each Event, which one kubelet causes many of."""
+    """A webhook delays each Event, which a few kubelets cause many of."""
     put_policy(api)
-    put_node(api, "10.0.0.5")
     api.on("create events", lambda request: time.sleep(8))
-    for number in range(40):
-        submit(api, f"a{number}", "10.0.0.6")
+    for kubelet in "w1", "w2", "w3", "w4":
+        put_node(api, "10.0.0.5", name=kubelet)
+        for number in range(20):
+            submit(api, f"a{number}-{kubelet}", "10.0.0.6", node=kubelet)
     start("--parts=approve-client,approve-serving")
     api.objects.wait(lambda: len(api.seen("create events")) >= 12)
     time.sleep(1)
     cluster.token("bbbbbb", "n2")
     cluster.request("machine", "n2", "bbbbbb")
     cluster.await_approval("machine", 4)
+
+
+def test_a_revocation_that_takes_long_delays_no_second_request(api, cluster, start):
+    """A webhook delays the deletion of each Secret."""
+    api.on("delete secrets", lambda request: time.sleep(8))
+    for number in range(30):
+        cluster.token(f"{number:06}", f"n{number}")
+        cluster.request(f"a{number}", f"n{number}", f"{number:06}", approved=True)
+        cluster.issue(f"a{number}")
+        cluster.node(f"n{number}", created=1)
+    start()
+    api.objects.wait(lambda: len(api.seen("delete secrets")) >= 4)
+    time.sleep(1)
+    cluster.token("bbbbbb", "machine")
+    cluster.request("bad", "other", "bbbbbb")
+    cluster.await_event("bad", "TokenForAnotherNode", 4)
+    cluster.request("good", "machine", "bbbbbb")
+    cluster.await_approval("good", 4)
+
+
+# What follows an approval.
+
+
+@pytest.fixture
+def approved(api, cluster, start):
+    """A request whose approval was written. `api.on(APPROVAL)` may have a rule."""
+    def await_approved(*options):
+        start(*options).wait_line("is the leader")
+        cluster.token("aaaaaa", "n1")
+        cluster.request("one", "n1")
+        cluster.await_approval("one")
+    return await_approved
+
+
+def test_a_token_that_the_watch_does_not_show_is_revoked(api, cluster, start):
+    """The watch of the tokens is down while the machine joins."""
+    start("--grace=3s").wait_line("is the leader")
+    for kind in ("list secrets", "watch secrets"):
+        api.on(kind, INTERNAL)
+    cut_watches(api)
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.await_approval("one")
+    cluster.issue("one")
+    cluster.await_revocation("aaaaaa")
+
+
+def test_a_token_that_was_spoilt_after_the_approval_is_revoked(api, cluster, approved):
+    """Kubernetes still accepts it."""
+    approved("--grace=1s")
+    token = api.objects.look(f"{SECRETS}/bootstrap-token-aaaaaa")
+    api.objects.put(f"{SECRETS}/bootstrap-token-aaaaaa", token, metadata={"annotations": {"node-bootstrap/node": "N 1"}})
+    cluster.settle()
+    cluster.issue("one")
+    cluster.await_revocation("aaaaaa")
+
+
+LOST = {
+    "connection reset": faults.hang_up_instead,
+    "504": faults.error(504, "Timeout", "the server was unable to return a response in time"),
+    "409": faults.error(409, "Conflict", "the object has been modified"),
+}
+
+
+@pytest.mark.parametrize("is_issued", [False, True], ids=["issued later", "issued"])
+@pytest.mark.parametrize("case", LOST)
+def test_an_approval_whose_answer_is_lost_is_followed_by_the_revocation(api, cluster, approved, case, is_issued):
+    def approve(request):
+        api.healthy(request)
+        if is_issued:
+            cluster.issue("one")
+            cluster.node("n1", created=2)
+        return LOST[case](request)
+    api.on(APPROVAL, approve, times=1)
+    approved()
+    if not is_issued:
+        cluster.settle()
+        cluster.issue("one")
+        cluster.node("n1", created=2)
+    cluster.await_revocation("aaaaaa")
+
+
+@pytest.mark.parametrize("is_again", [False, True], ids=["deleted", "submitted again"])
+def test_a_request_that_is_deleted_while_it_is_approved_leaves_no_token(api, cluster, start, is_again):
+    def approve(request):
+        reply = api.healthy(request)
+        api.objects.remove(f"{CSRS}/one")
+        if is_again:
+            cluster.request("one", "n1")
+        time.sleep(0.3)                     # the events come before the answer
+        return reply
+    api.on(APPROVAL, approve, times=1)
+    start("--grace=1s").wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    if is_again:
+        api.objects.wait(lambda: len(api.seen(APPROVAL)) == 2)
+        cluster.await_approval("one")
+        cluster.issue("one")
+    cluster.await_revocation("aaaaaa")

@@ -111,17 +111,17 @@ static int revoke_token(struct nb_request_record *record, const struct nb_bootst
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
         int r = 0;
 
-        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
+        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", record->token_id);
         if (controller->settings.is_dry_run)
                 nb_log(LOG_INFO, NB_NONE, "dry run: token %s of node %s would be revoked: %s",
-                       token->id, token->node, why);
+                       record->token_id, record->node, why);
         else
                 r = nb_secret_delete(&controller->admin, name, token->uid, NULL, f);
         if (r < 0)
                 return r;
         if (r > 0)
-                nb_log(LOG_INFO, NB_ADMIN_REVOKED, "revoked token %s of node %s: %s", token->id,
-                       token->node, why);
+                nb_log(LOG_INFO, NB_ADMIN_REVOKED, "revoked token %s of node %s: %s",
+                       record->token_id, record->node, why);
         return drop_request(record);
 }
 
@@ -201,12 +201,15 @@ static int finish_request(struct nb_request_record *record, const struct nb_node
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
         struct nb_client_case facts = { .request = request, .token = &token };
         struct nb_claim other = { 0 };
+        bool is_flawed;
         int r;
 
         r = nb_facts_read_token(&record->controller->admin, record->token_id, &token, f);
         if (r < 0)
                 return r;
-        if (r == 0 || is_other_token(record, &token) ||
+        /* Kubernetes accepts a token that has a flaw. */
+        is_flawed = r == 0 && token.flaw && !token.is_being_deleted && record->claimed_uid[0];
+        if ((r == 0 && !is_flawed) || is_other_token(record, &token) ||
             (record->is_gone && is_submitted_again(record)))
                 return drop_request(record);
         if (!record->is_gone && !request->is_approved_by_controller) {
@@ -214,7 +217,7 @@ static int finish_request(struct nb_request_record *record, const struct nb_node
                 if (r != 0)
                         return r < 0 ? r : 0;
         }
-        if (!token.node[0])
+        if (!token.node[0] && !is_flawed)
                 return drop_request(record);
         r = claim_token(record, &token, &other, f);
         if (r < 0)
@@ -243,8 +246,10 @@ static int run_request(struct nb_request_record *record, struct nb_failure *f) {
         bool is_fetched = false;
         int r;
 
-        /* Not while an answer is awaited: this work may just have revoked the token. */
-        if (!token && !nb_exchange_has_calls(controller->admin.exchange)) {
+        /* Not while an answer is awaited: this work may just have revoked the token. A token that
+         * was claimed was read, so the watch may only be behind. */
+        if (!token && !record->claimed_uid[0] &&
+            !nb_exchange_has_calls(controller->admin.exchange)) {
                 if (record->state != NB_CSR_STATE_PENDING)
                         return drop_request(record);
                 /* It cannot be approved, so do not read it again. */

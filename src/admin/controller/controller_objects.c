@@ -123,6 +123,7 @@ static int set_flow(struct nb_controller *controller, struct nb_request_record *
                     const struct nb_node_request *request) {
         char flow[sizeof(request->username) + sizeof(request->node) + 1];
 
+        record->work.is_last = false;
         if (request->state != NB_CSR_STATE_PENDING)
                 return nb_work_set_flow(&controller->queue, &record->work, FOLLOW_UPS);
         record->work.is_last = request->kind == NB_NODE_REQUEST_CLIENT &&

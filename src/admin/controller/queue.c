@@ -13,6 +13,9 @@ struct nb_flow {
         struct nb_record record;
         uint64_t round; /* of its last work */
         size_t n_works;
+        struct nb_heap held;  /* what was passed over, in the order of `ready` */
+        struct nb_flow *next; /* in queue->held */
+        bool is_listed;       /* there */
         char name[];
 };
 
@@ -92,11 +95,23 @@ void nb_queue_remove(struct nb_work *work) {
 
 /* --- Flows --- */
 
+static void unlist_flow(struct nb_queue *queue, struct nb_flow *flow) {
+        struct nb_flow **at = &queue->held;
+
+        while (*at && *at != flow)
+                at = &(*at)->next;
+        if (*at)
+                *at = flow->next;
+        flow->is_listed = false;
+}
+
 static void leave_flow(struct nb_queue *queue, struct nb_work *work) {
         struct nb_flow *flow = TAKE(work->flow);
 
         if (!flow || --flow->n_works > 0)
                 return;
+        unlist_flow(queue, flow);
+        free(flow->held.works);
         nb_records_remove(&queue->flows, &flow->record);
         free(flow);
 }
@@ -144,7 +159,7 @@ static uint64_t find_round(const struct nb_queue *queue, const struct nb_work *w
 /* --- The queue --- */
 
 int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) {
-        if (work->heap == &queue->ready && work->due_ms <= due_ms)
+        if (work->heap && work->heap != &queue->waiting && work->due_ms <= due_ms)
                 return 0;
         nb_queue_remove(work);
         work->due_ms = due_ms;
@@ -170,10 +185,50 @@ struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms) {
         return queue->ready.n > 0 ? queue->ready.works[0] : NULL;
 }
 
+/* Between `ready` and the works of its flow that are held. 0; -ENOMEM: it is where it was. */
+static int move_work(struct nb_work *work, struct nb_heap *to) {
+        struct nb_heap *from = work->heap;
+        int r;
+
+        nb_queue_remove(work);
+        r = push(to, work, work->key, work->order);
+        if (r < 0)
+                (void)push(from, work, work->key, work->order); /* there was room */
+        return r;
+}
+
+static void release_first(struct nb_queue *queue, struct nb_flow *flow) {
+        if (flow->held.n > 0)
+                (void)move_work(flow->held.works[0], &queue->ready);
+}
+
 void nb_queue_take(struct nb_queue *queue, struct nb_work *work) {
         nb_queue_remove(work);
-        if (work->key < LAST)
+        if (work->key < LAST && work->key > queue->round)
                 queue->round = work->key;
+        if (work->flow)
+                release_first(queue, work->flow);
+}
+
+int nb_queue_hold(struct nb_queue *queue, struct nb_work *work) {
+        struct nb_flow *flow = work->flow;
+
+        if (!flow->is_listed) {
+                flow->next = queue->held;
+                queue->held = flow;
+                flow->is_listed = true;
+        }
+        return move_work(work, &flow->held);
+}
+
+void nb_queue_release(struct nb_queue *queue) {
+        for (struct nb_flow *flow = queue->held, *next; flow; flow = next) {
+                next = flow->next;
+                if (flow->held.n == 0)
+                        unlist_flow(queue, flow);
+                else
+                        release_first(queue, flow);
+        }
 }
 
 uint64_t nb_queue_due(const struct nb_queue *queue) {

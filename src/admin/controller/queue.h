@@ -7,7 +7,8 @@
  *
  * Work that is due is taken in rounds: in each one, every flow has one turn. A flow is what one
  * party can cause, such as the requests of one kubelet, so a party that submits 100,000 of them
- * delays others by one turn. Work without a flow has a turn of its own in each round.
+ * delays others by one turn. Work without a flow has a turn of its own in each round. A flow whose
+ * turn it is, but which has to wait, loses no turn, and holds up no other flow.
  */
 
 #include <stdbool.h>
@@ -54,11 +55,12 @@ struct nb_queue {
         struct nb_heap waiting; /* by the time at which the work is due */
         struct nb_heap ready;   /* by the round */
         struct nb_records flows;
+        struct nb_flow *held; /* a list of the flows that have, or had, work that is held */
         uint64_t round, order;
 };
 
-/* Moves the work into the flow of this name; its next turn is one of that flow. 0, -ENOMEM: it
- * stays where it is. nb_work_done() removes it. */
+/* Moves the work, which must not be queued, into the flow of this name. 0, -ENOMEM: it stays where
+ * it is. nb_work_done() removes it. */
 int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *name);
 
 /* Removes the work from the queue and its flow. */
@@ -76,6 +78,13 @@ struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms);
 
 /* Removes this work, which has had its turn. */
 void nb_queue_take(struct nb_queue *queue, struct nb_work *work);
+
+/* Passes over this work, whose turn it is, and which has a flow, until nb_queue_release(), or until
+ * other work of its flow is taken. 0, -ENOMEM. */
+int nb_queue_hold(struct nb_queue *queue, struct nb_work *work);
+
+/* Of each flow, the first work that is held has its turn again. */
+void nb_queue_release(struct nb_queue *queue);
 
 /* When the first work is due; NB_TIME_INFINITE if there is none. */
 uint64_t nb_queue_due(const struct nb_queue *queue);

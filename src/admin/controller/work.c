@@ -14,6 +14,7 @@
 #define RESUME_MS 1000
 #define WORKING_MS 20 /* then events are read */
 #define SLOTS_RESERVED 4
+#define FLOW_SLOTS_MAX 4
 
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
         if (work->slot && controller->admin.exchange != &work->slot->exchange)
@@ -83,13 +84,13 @@ static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot)
         return r;
 }
 
-/* The last slots are reserved for flows that have no slot, whose work comes first in the queue:
- * otherwise one party could fill all slots with calls that take long. */
+/* A flow has few slots, since its calls delay those of others at the API server. The last slots are
+ * reserved for flows that have none: otherwise a few parties could fill all slots with calls that
+ * take long. */
 static struct nb_call_slot *find_free_slot(struct nb_controller *controller,
-                                           const struct nb_work *work) {
+                                           const struct nb_work *work, bool *ret_is_flow_busy) {
         struct nb_call_slot *found = NULL;
-        bool is_reserved = work->is_last;
-        size_t n_free = 0;
+        size_t n_free = 0, n_own = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++) {
                 struct nb_call_slot *slot = &controller->slots[i];
@@ -97,10 +98,12 @@ static struct nb_call_slot *find_free_slot(struct nb_controller *controller,
                 if (!slot->work) {
                         found = slot;
                         n_free++;
-                } else if (work->flow && slot->work->flow == work->flow)
-                        is_reserved = true;
+                } else
+                        n_own += work->flow && slot->work->flow == work->flow;
         }
-        return is_reserved && n_free <= SLOTS_RESERVED ? NULL : found;
+        *ret_is_flow_busy = n_free > 0 &&
+                            (n_own >= FLOW_SLOTS_MAX || (n_own > 0 && n_free <= SLOTS_RESERVED));
+        return *ret_is_flow_busy || (work->is_last && n_free <= SLOTS_RESERVED) ? NULL : found;
 }
 
 static int run_answered(struct nb_controller *controller) {
@@ -119,12 +122,17 @@ int nb_controller_run_work(struct nb_controller *controller) {
         const uint64_t end_ms = nb_now_ms() + WORKING_MS;
         int r = run_answered(controller);
 
+        nb_queue_release(&controller->queue);
         controller->is_blocked = false;
         while (r >= 0 && controller->is_leading && nb_now_ms() >= controller->resume_ms &&
                nb_now_ms() < end_ms) {
                 struct nb_work *work = nb_queue_find(&controller->queue, nb_now_ms());
-                struct nb_call_slot *slot = work ? find_free_slot(controller, work) : NULL;
+                bool is_flow_busy = false;
+                struct nb_call_slot *slot = work ? find_free_slot(controller, work, &is_flow_busy)
+                                                 : NULL;
 
+                if (is_flow_busy && nb_queue_hold(&controller->queue, work) >= 0)
+                        continue;
                 controller->is_blocked = work && !slot;
                 if (!slot)
                         break;

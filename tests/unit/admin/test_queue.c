@@ -124,6 +124,64 @@ static void work_keeps_its_turn(_unused_ void **state) {
         nb_queue_done(&queue);
 }
 
+static void a_flow_that_has_to_wait_holds_up_no_other(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work busy[N_WORKS] = { 0 }, other[2] = { 0 };
+
+        for (size_t i = 0; i < N_WORKS; i++)
+                put_in_flow(&queue, &busy[i], "busy", 0);
+        put_in_flow(&queue, &other[0], "other", 0);
+        put_in_flow(&queue, &other[1], "other", 0);
+        for (size_t i = 0; i < 2; i++) {
+                for (struct nb_work *work; (work = nb_queue_find(&queue, 1)) != &other[i];)
+                        assert_int_equal(nb_queue_hold(&queue, work), 0);
+                nb_queue_take(&queue, &other[i]);
+        }
+        while (nb_queue_find(&queue, 1))
+                assert_int_equal(nb_queue_hold(&queue, nb_queue_find(&queue, 1)), 0);
+        assert_true(nb_queue_due(&queue) == NB_TIME_INFINITE);
+
+        /* What is held keeps its turn, and can be removed, or queued for later. */
+        assert_int_equal(nb_queue_put(&queue, &busy[0], 1), 0);
+        assert_null(nb_queue_find(&queue, 1));
+        nb_queue_remove(&busy[1]);
+        nb_work_done(&queue, &busy[2]);
+        nb_queue_release(&queue);
+        assert_ptr_equal(nb_queue_find(&queue, 1), &busy[0]);
+        assert_int_equal(nb_queue_hold(&queue, &busy[0]), 0);
+        nb_queue_release(&queue);
+        assert_ptr_equal(take_work(&queue, 1), &busy[0]);
+        for (size_t i = 3; i < N_WORKS; i++)
+                assert_ptr_equal(take_work(&queue, 1), &busy[i]);
+        assert_null(take_work(&queue, 1));
+        nb_queue_release(&queue);
+        for (size_t i = 0; i < N_WORKS; i++)
+                nb_work_done(&queue, &busy[i]);
+        nb_work_done(&queue, &other[0]);
+        nb_work_done(&queue, &other[1]);
+        assert_int_equal(queue.flows.n, 0);
+        nb_queue_done(&queue);
+}
+
+static void a_flow_that_ends_while_it_is_held_is_forgotten(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work works[3] = { 0 };
+        static const char *const flows[] = { "a", "b", "c" };
+
+        for (size_t i = 0; i < 3; i++) {
+                put_in_flow(&queue, &works[i], flows[i], 0);
+                assert_int_equal(nb_queue_hold(&queue, nb_queue_find(&queue, 1)), 0);
+        }
+        nb_work_done(&queue, &works[1]);
+        nb_queue_release(&queue);
+        assert_ptr_equal(take_work(&queue, 1), &works[0]);
+        assert_ptr_equal(take_work(&queue, 1), &works[2]);
+        nb_work_done(&queue, &works[2]);
+        nb_work_done(&queue, &works[0]);
+        assert_null(queue.held);
+        nb_queue_done(&queue);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(returns_work_in_order_of_time_then_of_queueing),
@@ -131,6 +189,8 @@ int main(void) {
                 cmocka_unit_test(moves_and_removes_work),
                 cmocka_unit_test(a_flood_takes_turns_with_others),
                 cmocka_unit_test(work_keeps_its_turn),
+                cmocka_unit_test(a_flow_that_has_to_wait_holds_up_no_other),
+                cmocka_unit_test(a_flow_that_ends_while_it_is_held_is_forgotten),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
