@@ -186,6 +186,12 @@ def test_joins_and_leaves(pristine, cluster, program, image):
     node.enable(UNIT).join()
     assert "State: joined" in node.run("node-bootstrap", "status").stdout and len(cluster.csrs(node.name)) == 1
 
+    # Another version, while this one runs.
+    pid = node.kubelet_pid()
+    node.run("sh", "-ec", "cd /root\n" + commands("sysext"))
+    assert node.kubelet_pid() == pid and node.is_active(UNIT)
+    assert "State: joined" in node.run("node-bootstrap", "status").stdout
+
 
 def test_what_is_in_it(unpacked, image):
     """Files of root alone below /usr; what the machine has to have is in docs/install.md."""
