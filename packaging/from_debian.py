@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
@@ -33,10 +34,13 @@ def extract(package, root):
 
 
 def commit_time():
-    """Of the last commit, so that two builds of it are alike."""
+    """Of the last commit, so that two builds of it are alike; in a tree without git it is now, as in build-deb."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    return int(output_of("git", "-C", TOP, "log", "-1", "--format=%ct"))
+    try:
+        return int(subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%ct"], check=True, text=True, capture_output=True).stdout)
+    except (OSError, subprocess.CalledProcessError):
+        return int(time.time())
 
 
 def libraries(program):

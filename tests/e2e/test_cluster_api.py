@@ -154,7 +154,7 @@ def test_ignition(new_node, cluster, with_ignition, version):
 
 @pytest.mark.each_release
 def test_sentinel(new_node, cluster):
-    """The stand-in fails when the join fails, and the unit writes the sentinel only when the machine has joined."""
+    """The stand-in fails when the join fails, and the unit writes the sentinel only while the machine has joined."""
     node = worker(new_node(), cluster)
     node.run_offline("sh", "-ec", commands("cluster-api-sentinel"))
     node.boot()
@@ -171,3 +171,5 @@ def test_sentinel(new_node, cluster):
     assert done.returncode == 0 and cluster.node(node.name), done.stdout
     until(lambda: node.is_active(SENTINEL_UNIT), "the unit has written the sentinel")
     assert file_of(node, SENTINEL) == "success\n"
+    node.run("node-bootstrap", "reset", "--force")
+    assert file_of(node, SENTINEL, check=False) == "", "a reset machine has not joined"

@@ -119,6 +119,18 @@ def test_purging_removes_what_setup_wrote(new_node, cluster):
     assert not [path for path in found if node.exists(path)] and node.exists("/etc/node-bootstrap/config.yaml.d/60-site.yaml")
 
 
+def test_purging_keeps_a_link_and_a_mount_point(new_node):
+    """Another disk has kubelet's files: what the administrator put in place of an empty directory is no reason to fail."""
+    node = new_node()
+    node.run_offline("sh", "-ec", "rm -r /var/lib/kubelet; mkdir -p /srv/kubelet; ln -s /srv/kubelet /var/lib")
+    node.boot("--unit=basic.target")
+    node.run("mount", "-t", "tmpfs", "tmpfs", "/etc/kubernetes")
+    said = node.run("dpkg", "--purge", "node-bootstrap").stdout
+    assert "ailed" not in said, said
+    assert node.exists("/srv/kubelet") and node.path("/var/lib/kubelet").is_symlink()
+    node.run("mountpoint", "/etc/kubernetes")
+
+
 def test_upgrading_while_it_waits(manual, cluster, world):
     manual.enable(UNIT).boot()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]

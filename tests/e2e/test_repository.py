@@ -45,7 +45,7 @@ def keyring(world):
     os.environ["GNUPGHOME"] = str(home)
     found = {}
     for name in ("packager", "stranger"):
-        run("gpg", "--batch", "--quiet", "--no-auto-check-trustdb", "--passphrase", "", "--quick-generate-key", name, "rsa3072", "sign", "1d")
+        run("gpg", "--batch", "--quiet", "--no-auto-check-trustdb", "--passphrase", "", "--quick-generate-key", name, "default", "sign", "never")
         listing = run("gpg", "--list-secret-keys", "--with-colons", name)
         found[name] = next(line.split(":")[9] for line in listing.splitlines() if line.startswith("fpr"))
     yield found
@@ -156,6 +156,13 @@ def test_the_package_and_its_key_are_refused_when_altered(machine, served, keyri
     publish(world, served, keyring["packager"])
     install(machine, repository)
     assert version_of(machine).startswith("ii")
+
+
+def test_a_key_has_to_be_named_by_its_fingerprint(tmp_path, keyring, world):
+    """A name or the end of a fingerprint could be those of another key, too."""
+    for key in ("packager", keyring["packager"][-16:], "0x" + keyring["packager"][2:]):
+        done = subprocess.run([SOURCE / "packaging/build-apt", tmp_path / "made", key, world.deb], check=False, text=True, stderr=subprocess.PIPE)
+        assert done.returncode == 64 and "fingerprint" in done.stderr and not (tmp_path / "made").exists()
 
 
 def refused(machine, repository, why):

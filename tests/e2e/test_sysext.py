@@ -23,6 +23,8 @@ from documentation import commands  # noqa: E402
 NAME = "node-bootstrap"
 VERSION = re.search(r"^  version: '(.*)',$", (SOURCE / "meson.build").read_text(), re.M)[1]
 LIBRARIES = f"/usr/lib/{NAME}/lib"
+TIMER, CATALOG = f"{NAME}-refresh.timer", "/var/lib/systemd/catalog"
+PROGRAMS = (PROGRAM, f"/usr/lib/{NAME}/install", f"/usr/lib/{NAME}/platform")
 ABSENT = ("libcurl", "libgnutls", "libyaml", "libjson-c")
 
 
@@ -119,7 +121,7 @@ def config_of(cluster, token, image):
 def assert_has_its_own_libraries(node):
     """Also where LD_LIBRARY_PATH has others."""
     node.run("cp", "--recursive", LIBRARIES, "/root/lib")
-    for name in (PROGRAM, f"/usr/lib/{NAME}/install", f"/usr/lib/{NAME}/platform"):
+    for name in PROGRAMS:
         said = node.run("env", "LD_LIBRARY_PATH=/root/lib", "ldd", name).stdout
         assert "not found" not in said
         found = dict(re.findall(r"(\S+) => (\S+)", said))
@@ -157,13 +159,19 @@ def test_joins_and_leaves(pristine, cluster, program, image):
     node.boot("--unit=basic.target")
     assert node.is_active("systemd-sysext.service") and not node.kubelet_was_started()
 
+    # No catalog can be written.
     node.kill()
+    shutil.rmtree(node.path(CATALOG))
+    node.path(CATALOG).touch()
     node.boot()
     node.await_kubelet()
+    node.path(CATALOG).unlink()
     assert node.is_active(UNIT) and len(cluster.csrs(node.name)) == 1
 
+    node.run("systemctl", "enable", "--now", TIMER)
     pid, files = node.kubelet_pid(), node.joined_files()
     node.run("sh", "-ec", commands("sysext-remove"))
+    assert not node.is_active(TIMER) and not node.run("find", "/etc/systemd/system", "-name", TIMER).stdout
     assert node.run("find", "/usr", "-name", f"*{NAME}*").stdout == ""
     assert node.run("findmnt", "/usr", check=False).returncode == 1
     assert node.joined_files() == files and node.kubelet_pid() == pid
@@ -171,13 +179,18 @@ def test_joins_and_leaves(pristine, cluster, program, image):
     node.await_kubelet()
 
     node.write(f"/root/{image.name}", image.read_bytes())
-    node.path("/var/lib/systemd/catalog/database").unlink()
     pid = node.kubelet_pid()
     node.run("sh", "-ec", "cd /root\n" + commands("sysext"))
     assert node.joined_files() == files and node.kubelet_pid() == pid
     assert_has_the_catalog(node)
     node.enable(UNIT).join()
     assert "State: joined" in node.run("node-bootstrap", "status").stdout and len(cluster.csrs(node.name)) == 1
+
+    # Another version, while this one runs.
+    pid = node.kubelet_pid()
+    node.run("sh", "-ec", "cd /root\n" + commands("sysext"))
+    assert node.kubelet_pid() == pid and node.is_active(UNIT)
+    assert "State: joined" in node.run("node-bootstrap", "status").stdout
 
 
 def test_what_is_in_it(unpacked, image):
@@ -188,8 +201,14 @@ def test_what_is_in_it(unpacked, image):
     libraries = unpacked / LIBRARIES.lstrip("/")
     for name in ABSENT:
         assert list(libraries.glob(f"{name}*")), name
-    symbols = subprocess.run(["objdump", "--private-headers", *libraries.iterdir()], check=True, text=True, stdout=subprocess.PIPE).stdout
+    programs = [unpacked / name.lstrip("/") for name in PROGRAMS]
+    symbols, of_programs = (
+        subprocess.run(["objdump", "--private-headers", *files], check=True, text=True, stdout=subprocess.PIPE).stdout
+        for files in (libraries.iterdir(), programs))
     assert not re.findall("RPATH|RUNPATH", symbols)
+    symbols += of_programs
+    # Not a number: GLIBC_ABI_DT_RELR, which a newer glibc than that of the symbols has.
+    assert not re.findall(r"\bGLIBC_[A-Z]\S*", symbols)
     newest = max(int(minor) for minor in re.findall(r"\bGLIBC_2\.(\d+)$", symbols, re.M))
     assert f"glibc 2.{newest}" in re.sub(r"\s+", " ", (SOURCE / "docs/install.md").read_text())
 
@@ -198,6 +217,19 @@ def test_two_builds_of_one_commit_are_equal(folder, image, world):
     other = build(world.work / "again", umask=0o077)
     assert (other / image.name).read_bytes() == image.read_bytes()
     assert (other / "SHA256SUMS").read_text() == (folder / "SHA256SUMS").read_text()
+
+
+def test_a_missing_tool_is_reported_before_the_build(tmp_path):
+    done = subprocess.run([SOURCE / "packaging/build-sysext", tmp_path / "out"], check=False, text=True, stderr=subprocess.PIPE, env={"PATH": str(tmp_path)})
+    assert done.returncode != 0 and "packaging/dependencies build sysext' installs" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tree_without_git_has_a_date(tmp_path):
+    shutil.copy(SOURCE / "packaging/from_debian.py", tmp_path)
+    said = subprocess.run([sys.executable, "-B", "-c", "import from_debian; print(from_debian.commit_time())"], check=True, text=True, cwd=tmp_path,
+                          stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"]}).stdout
+    assert int(said) > 1700000000
 
 
 # As bakery.sh calls them.
