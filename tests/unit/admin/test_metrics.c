@@ -52,6 +52,7 @@ static void counts_decisions(_unused_ void **state) {
         assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"60\"} 1");
         assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"+Inf\"} 1");
         nb_controller_drop_records(controller);
+        nb_queue_done(&controller->queue);
         free(controller);
 }
 
