@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 import yaml
+from harness import controlplane
 from harness.first_boot import SEED, apply_ignition
 from harness.node import KUBECONFIG, SOURCE, UNIT, read_failures
 from harness.wait import until
@@ -103,9 +104,9 @@ def file_of(node, path, check=True):
     return done.stdout if done.returncode == 0 else ""
 
 
-def assert_joined(node, cluster, said):
+def assert_joined(node, cluster, said, commands_run="before\nafter\n"):
     """With the label and the taint that Cluster API waits for; the log says what was ignored."""
-    assert file_of(node, SENTINEL, check=False) == "success\n" and file_of(node, "/root/commands") == "before\nafter\n", said
+    assert file_of(node, SENTINEL, check=False) == "success\n" and file_of(node, "/root/commands") == commands_run, said
     found = cluster.node(node.name)
     assert found["metadata"]["labels"]["example.org/pool"] == "workers"
     assert (UNINITIALIZED, "NoSchedule") in {(taint["key"], taint["effect"]) for taint in found["spec"]["taints"]}
@@ -132,12 +133,13 @@ def test_cloud_config(new_node, cluster, with_cloud_init, version):
     assert not node.is_active(SENTINEL_UNIT)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_ignition(new_node, cluster, with_ignition, version):
+@pytest.mark.parametrize("version, restarts", zip(VERSIONS, (False, True)), ids=["v1beta3", "v1beta4-restarts"])
+def test_ignition(new_node, cluster, with_ignition, version, restarts):
     """The provider writes version 2.3 of Ignition's config, which Debian's Ignition does not read: here the same files and the same unit
-    are in version 3.3."""
+    are in version 3.3. The unit runs again if the machine restarts during the join."""
+    token = cluster.token(controlplane.MANUAL_GROUP if restarts else controlplane.DEFAULT_GROUP)
     node = worker(new_node(layers=with_ignition), cluster)
-    files = {"/etc/kubeadm.sh": (0o700, KUBEADM_SH), "/etc/kubeadm.yml": (0o600, f"---\n{join_configuration(cluster, version, cluster.token())}")}
+    files = {"/etc/kubeadm.sh": (0o700, KUBEADM_SH), "/etc/kubeadm.yml": (0o600, f"---\n{join_configuration(cluster, version, token)}")}
     node.write("/root/config.ign", json.dumps({
         "ignition": {"version": "3.3.0"},
         "storage": {"files": [{"path": path, "mode": mode, "contents": {"source": f"data:,{quote(text)}"}} for path, (mode, text) in files.items()]},
@@ -146,10 +148,16 @@ def test_ignition(new_node, cluster, with_ignition, version):
     apply_ignition(node, "/root/config.ign")
     node.write("/etc/machine-id", "uninitialized\n")
     node.boot()
+    if restarts:
+        csr = cluster.await_csr(node.name)["metadata"]["name"]
+        node.await_status("waiting for approval")
+        node.reboot()
+        node.await_status("waiting for approval")
+        cluster.kubectl("certificate", "approve", csr)
     until(lambda: node.show("kubeadm.service", "ExecMainExitTimestampMonotonic") not in ("", "0"), "kubeadm.service ends")
     said = node.journal_text("-u", "kubeadm.service")
     assert node.show("kubeadm.service", "Result") == "success", said
-    assert_joined(node, cluster, said)
+    assert_joined(node, cluster, said, "before\n" * restarts + "before\nafter\n")
 
 
 @pytest.mark.each_release
