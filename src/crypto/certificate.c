@@ -264,9 +264,16 @@ bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i) 
                is_ca;
 }
 
+/* In a handshake, GnuTLS checks the key usage itself; OpenSSL does not unless libcurl verifies the
+ * server. */
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i) {
-        return gnutls_x509_crt_check_key_purpose(crt_at(certificates, i), GNUTLS_KP_TLS_WWW_SERVER,
-                                                 0) != 0;
+        gnutls_x509_crt_t crt = crt_at(certificates, i);
+        unsigned usage = 0;
+        int r = gnutls_x509_crt_get_key_usage(crt, &usage, NULL);
+
+        return (r == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ||
+                (r >= 0 && usage & (GNUTLS_KEY_DIGITAL_SIGNATURE | GNUTLS_KEY_KEY_ENCIPHERMENT))) &&
+               gnutls_x509_crt_check_key_purpose(crt, GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
 }
 
 bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i,

@@ -70,8 +70,8 @@ bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i);
 bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i,
                                  const struct nb_certificates *issuers, size_t j);
 
-/* Whether TLS servers may use it: extended key usage is absent, or has serverAuth or any (RFC 5280
- * section 4.2.1.12). */
+/* Whether TLS servers may use it: key usage is absent, or has digitalSignature or keyEncipherment;
+ * extended key usage is absent, or has serverAuth or any (RFC 5280 section 4.2.1.12). */
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i);
 
 /* Whether the chain that begins with the first certificate ends in one of the CAs. Ignores validity

@@ -72,8 +72,8 @@ static enum nb_code explain_rejected(const struct nb_certificates *chain, const 
                          nb_certificate_may_serve(chain, 0)
                                  ? "the server's certificate chain is rejected: a CA has expired, "
                                    "or an algorithm or a key is too weak"
-                                 : "the server's certificate is not for TLS servers (extended key "
-                                   "usage)");
+                                 : "the server's certificate is not for TLS servers (key usage or "
+                                   "extended key usage)");
                 return NB_TLS_UNTRUSTED;
         }
         nb_certificate_names(chain, 0, names, sizeof(names));

@@ -73,8 +73,8 @@ static void load_resolvers(void) {
 /*
  * Removes the variables that change what libcurl, OpenSSL and GnuTLS do: SSLKEYLOGFILE would name a
  * file to write the keys of connections to, which libcurl opens before there is a sandbox, and
- * OPENSSL_CONF could load a module. They have no effect on what is trusted, since the CAs are
- * always explicit.
+ * OPENSSL_CONF could load a module. What a library reads when it is loaded, such as
+ * GNUTLS_SYSTEM_PRIORITY_FILE, has been read already.
  */
 static void clear_tls_variables(void) {
         static const char *const prefixes[] = { "SSL", "OPENSSL_", "GNUTLS_", "CURL_" };

@@ -120,6 +120,32 @@ static int outcome_unreachable(const struct nb_http_exchange *exchange, struct n
                               errnum > 0 ? strerror((int)errnum) : curl_text(exchange));
 }
 
+/*
+ * libcurl rejects an https proxy or, if there may be one, the name in the certificate of the
+ * server. Without CONNECT, it is the proxy, or a server that NO_PROXY lists. The latter is certain
+ * if a CA of the server has issued the certificate.
+ */
+static int outcome_unverified(const struct nb_http_exchange *exchange, struct nb_failure *f) {
+        struct nb_failure server = { 0 };
+        long connect_status = 0;
+        bool is_seen = nb_http_certificate(exchange->easy, 0);
+
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
+        if (exchange->config->is_verified)
+                (void)nb_http_server_verify(exchange, &server);
+        if (connect_status == 0 && server.code != NB_TLS_NAME_MISMATCH &&
+            server.code != NB_TLS_EXPIRED)
+                return nb_failure_set(
+                        f, NB_PROXY_UNUSABLE, EKEYREJECTED,
+                        "the CAs of the system do not verify the certificate of the proxy%s%s",
+                        is_seen ? "; if NO_PROXY lists the server: " : "",
+                        is_seen ? server.detail : "");
+        return nb_failure_set(f, server.code == NB_NONE ? NB_TLS_UNTRUSTED : server.code,
+                              EKEYREJECTED, "%s",
+                              server.code == NB_NONE ? "the server has no certificate for its name"
+                                                     : server.detail);
+}
+
 int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *f) {
         enum nb_code code = NB_ANSWER_MALFORMED;
         int errnum = EBADMSG;
@@ -142,11 +168,8 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
                                 ? "proxy-url in the kubeconfig"
                                 : "https_proxy or all_proxy in the environment");
         switch ((int)exchange->result) {
-        /* libcurl verifies only a proxy. */
         case CURLE_PEER_FAILED_VERIFICATION:
-                return nb_failure_set(
-                        f, NB_PROXY_UNUSABLE, EKEYREJECTED,
-                        "the CAs of the system do not verify the certificate of the proxy");
+                return outcome_unverified(exchange, f);
         case CURLE_OPERATION_TIMEDOUT:
                 return outcome_timeout(exchange, f);
         case CURLE_COULDNT_CONNECT:

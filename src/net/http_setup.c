@@ -246,9 +246,9 @@ static bool has_proxy(const struct nb_http_exchange *exchange) {
 }
 
 /*
- * libcurl verifies the certificate for the host in the URL, so the URL has the tls-server-name, and
- * CONNECT_TO the address. With both CONNECT_TO and a proxy, libcurl would talk to the proxy while
- * connecting. In that case the name resolves to NO_ADDRESS instead: if on_socket() sees this
+ * libcurl sends the host in the URL to the server as its name, so the URL has the tls-server-name,
+ * and CONNECT_TO the address. With both CONNECT_TO and a proxy, libcurl would talk to the proxy
+ * while connecting. In that case the name resolves to NO_ADDRESS instead: if on_socket() sees this
  * address, NO_PROXY lists the name.
  */
 static int set_server(struct nb_http_exchange *exchange, const char *name, const char *host,
@@ -341,7 +341,9 @@ static int set_tls(struct nb_http_exchange *exchange) {
         /* before_request() verifies the server: GnuTLS and OpenSSL accept different chains, and
          * libcurl with OpenSSL does not return the certificates of a chain that it rejects. */
         SET(CURLOPT_SSL_VERIFYPEER, 0L);
-        SET(CURLOPT_SSL_VERIFYHOST, 0L);
+        /* If a server behind an https proxy has no certificate, those of the proxy remain in
+         * CURLINFO_CERTINFO. With this option, libcurl refuses such a server. */
+        SET(CURLOPT_SSL_VERIFYHOST, config->is_verified && config->has_proxy_ca ? 2L : 0L);
         SET(CURLOPT_CAINFO, NULL);
         SET(CURLOPT_CAPATH, NULL);
         SET(CURLOPT_PROXY_CAINFO, config->has_proxy_ca ? NB_HTTP_PROXY_CA_PATH : NULL);

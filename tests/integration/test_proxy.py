@@ -158,6 +158,11 @@ class Tls(faults.Proxy):
             super()._serve(self.context.wrap_socket(client, server_side=True))
 
 
+def anonymous(context):
+    context.set_ciphers("aNULL:@SECLEVEL=0")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_https(by_token, tmp_path, is_trusted):
@@ -171,6 +176,28 @@ def test_https(by_token, tmp_path, is_trusted):
     run = machine.start("/usr/bin/unshare", "--mount", "sh", "-c", command, environment={"HTTPS_PROXY": url}).wait()
     assert (by_token.server.endpoint in proxy.asked) == is_trusted, run.stdout
     assert ("proxy-unusable" in run.stdout) != is_trusted and "tls-" not in run.stdout, run.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_https_before_a_server_without_certificate(by_token, tmp_path):
+    """The certificate of the proxy, which is also for the server, is not taken for the server's. By default, OpenSSL refuses such a server."""
+    proxy = by_token.closing(Tls(by_token.cluster.ca.serving(["127.0.0.1", "localhost"])))
+    (tmp_path / "ca.pem").write_bytes(by_token.cluster.ca.pem)
+    (tmp_path / "openssl.cnf").write_text("openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nCipherString = ALL:aNULL:@SECLEVEL=0\n")
+    by_token.server.tls_options = anonymous
+    machine = by_token.machine
+    command = (f"mount --bind {tmp_path}/ca.pem /etc/ssl/certs/ca-certificates.crt && mount --bind {tmp_path}/openssl.cnf /etc/ssl/openssl.cnf && "
+               f"exec {machine.program('node-bootstrap')} check --config-directory={machine.etc}")
+    run = machine.start("/usr/bin/unshare", "--mount", "sh", "-c", command, environment={"HTTPS_PROXY": proxy.url.replace("http:", "https:")}).wait()
+    assert by_token.server.endpoint in proxy.asked and "proxy-unusable" not in run.stdout, run.stdout
+    assert all("authorization" not in request.headers for request in by_token.server.requests), run.stdout
+
+
+def test_https_that_is_not_used(world):
+    """The failure is not taken for one of the proxy."""
+    world.server.identity = world.cluster.ca.serving(["192.0.2.1"])
+    world.machine.configure(world.server, timeout="4s")
+    world.machine.join(environment={"HTTPS_PROXY": "https://127.0.0.1:1", "NO_PROXY": "127.0.0.1"}).failed("tls-name-mismatch", 76, "is for 192.0.2.1")
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h", "SOCKS5"])

@@ -59,6 +59,7 @@ static void servers(void **state) {
                 { "for any use", CLUSTER, { .purpose = GNUTLS_KP_ANY }, HOST, 0 },
                 { "without extended key usage", CLUSTER, { 0 }, HOST, 0 },
                 { "for clients", CLUSTER, { .purpose = PKI_CLIENT_AUTH }, HOST, -EKEYREJECTED },
+                { "for signing certificates", CLUSTER, { .is_ca = true }, HOST, -EKEYREJECTED },
                 { "for another name", CLUSTER, { 0 }, "other.example", -EKEYREJECTED },
                 { "for a longer name", CLUSTER, { 0 }, "x" HOST, -EKEYREJECTED },
                 { "for an address", CLUSTER, { 0 }, "192.0.2.1", -EKEYREJECTED },
