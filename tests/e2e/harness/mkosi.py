@@ -16,10 +16,10 @@ SOURCE = Path(__file__).parents[3]
 
 
 def debs():
-    """The cached folder with Debian's packages for the image: mkosi begins with the essential ones."""
+    """The cached folder with Debian's packages for the image: mkosi begins with the essential ones. Debian, too, has a node-bootstrap."""
     configuration = configparser.ConfigParser(interpolation=None)
     configuration.read(SOURCE / "packaging/mkosi/mkosi.conf", encoding="ascii")
-    packages = [name for name in configuration["Content"]["Packages"].split() if name != "node-bootstrap"]
+    packages = configuration["Content"]["Packages"].split()
     return image.debs(image.empty(RELEASE), "?essential", "base-files", *packages, *image.LIBRARIES, suite=RELEASE)
 
 
