@@ -28,9 +28,10 @@ def build_package(folder, name, **environment):
 
 
 def extract(package, root):
-    """Unpacks the package; returns its version and its architecture."""
+    """Unpacks the package; returns its version without the epoch, and its architecture."""
     subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
-    return [output_of("dpkg-deb", "--field", package, field).strip() for field in ("Version", "Architecture")]
+    version, architecture = (output_of("dpkg-deb", "--field", package, field).strip() for field in ("Version", "Architecture"))
+    return version.split(":")[-1], architecture
 
 
 def commit_time():

@@ -18,7 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import admin, controlplane, first_boot, image, isolation, network, pki, versions  # noqa: E402
+from harness import admin, controlplane, first_boot, image, isolation, mkosi, network, pki, versions  # noqa: E402
 from harness import package as packages_of_tree  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
 from harness.wait import until  # noqa: E402
@@ -32,7 +32,7 @@ class World:
     """What the session has set up before its first test."""
 
     missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
-    pristine = dependencies = ignition = None
+    pristine = dependencies = ignition = workshop = mkosi_debs = None
 
 
 def pytest_addoption(parser):
@@ -44,6 +44,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "each_release: depends on the version of systemd, libcurl or containerd")
+    config.addinivalue_line("markers", "only_release(name): needs this release of Debian")
     if config.option.collectonly or config.option.help or hasattr(config, "workerinput"):
         return
     assets = os.environ.get("KUBEBUILDER_ASSETS")
@@ -70,6 +71,8 @@ def before(package, release):
     [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")
     if not World.is_other_release:
         World.kernel = image.kernel()
+    if release == mkosi.RELEASE:
+        World.workshop, World.mkosi_debs = image.workshop(release), mkosi.debs()
     try:
         read_packages(Path(package) if package else packages_of_tree.package())
     except subprocess.CalledProcessError:
@@ -83,9 +86,14 @@ def read_packages(path):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.option.release != image.SUITE:
-        config.hook.pytest_deselected(items=[item for item in items if not item.get_closest_marker("each_release")])
-        items[:] = [item for item in items if item.get_closest_marker("each_release")]
+    release = config.option.release
+
+    def is_for_release(item):
+        only = item.get_closest_marker("only_release")
+        return only.args[0] == release if only else release == image.SUITE or item.get_closest_marker("each_release")
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_for_release(item)])
+    items[:] = [item for item in items if is_for_release(item)]
     if World.missing:
         for item in items:
             item.add_marker(pytest.mark.skip(reason=World.missing))
@@ -204,9 +212,9 @@ def library(world):
 
 
 def node_factory(world, made):
-    def make(cluster, slug="node", package=True, layers=()):
-        binds = [f"{world.assets}/{name}:/usr/bin/{name}" for name in ("kubelet", "kubeadm")]
-        layers = [*layers, world.layer if package else world.bare_layer, world.base]
+    def make(cluster, slug="node", package=True, layers=(), tree=None):
+        binds = [] if tree else [f"{world.assets}/{name}:/usr/bin/{name}" for name in ("kubelet", "kubeadm")]
+        layers = [tree] if tree else [*layers, world.layer if package else world.bare_layer, world.base]
         node = Node(world.work, layers, f"{slug}-{next(counter)}", binds, cluster)
         made.append(node)
         Nodes.alive.append(node)
@@ -227,7 +235,7 @@ def new_node(world, cluster, request):
     made = []
     make = node_factory(world, made)
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").split("[")[0].lower())[:30].strip("-")
-    yield lambda of=cluster, package=True, layers=(): make(of, slug, package, layers)
+    yield lambda of=cluster, package=True, layers=(), tree=None: make(of, slug, package, layers, tree)
     close_all(made)
 
 

@@ -25,7 +25,8 @@ sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
 
 pytestmark = pytest.mark.each_release
-PORT, PREVIOUS = 8080, "0.1~previous"
+PORT, PREVIOUS = 8080, "1:0.1~previous"
+NAMESAKE = "Package: node-bootstrap\nVersion: 5.3.5+dfsg-4\nArchitecture: all\nMaintainer: T <t@example.org>\nDescription: a JavaScript framework\n"
 URL = f"http://{network.GATEWAY}:{PORT}"
 # What apt, dpkg and systemd write of their own accord.
 IGNORED = ("/var/lib/apt", "/var/lib/dpkg", "/var/lib/systemd", "/etc/ld.so.cache")
@@ -55,9 +56,10 @@ def keyring(world):
 
 @pytest.fixture
 def served(world, keyring, request):
-    """A new folder, which is served: the machine's only source of packages. Debian's part of it is a repository like ours."""
+    """A new folder, which is served: the machine's only source of packages. Debian's part of it is a repository like ours, and has a package
+    of the same name as Debian has one."""
     folder = world.work / f"served-{request.node.name}"
-    build_apt(folder / "debian", keyring["packager"], *world.dependencies)
+    build_apt(folder / "debian", keyring["packager"], *world.dependencies, namesake(world))
     server = http.server.ThreadingHTTPServer((network.GATEWAY, PORT), functools.partial(QuietHandler, directory=folder))
     threading.Thread(target=server.serve_forever).start()
     yield folder
@@ -109,6 +111,15 @@ def install(machine, repository, check=True):
 
 def version_of(machine, name="node-bootstrap"):
     return machine.run("dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Version}", name, check=False).stdout.strip()
+
+
+def namesake(world):
+    tree, made = world.work / "namesake", world.work / "node-bootstrap_5.3.5_all.deb"
+    if not made.exists():
+        (tree / "DEBIAN").mkdir(parents=True)
+        (tree / "DEBIAN/control").write_text(NAMESAKE)
+        run("dpkg-deb", "--root-owner-group", "--build", tree, made)
+    return made
 
 
 def previous_version(world):

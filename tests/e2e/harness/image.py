@@ -68,7 +68,7 @@ def workshop(suite):
     """The cached Debian tree in which all that packaging/dependencies installs is there."""
     files = [PACKAGING / "dependencies", PACKAGING / "debian/control"]
     key = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-    hooks = (f"copy-in {PACKAGING} /", 'chroot "$1" /packaging/dependencies build test', 'rm -r "$1/packaging"')
+    hooks = (f"copy-in {PACKAGING} /", 'chroot "$1" /packaging/dependencies build test mkosi', 'rm -r "$1/packaging"')
     return cached(f"workshop-{suite}-{key}", lambda root: mmdebstrap(root, suite, "minbase", [], hooks))
 
 
@@ -151,6 +151,15 @@ def debs(root, *packages, suite=SUITE):
     return folder
 
 
+def empty(suite):
+    """The cached tree in which nothing is installed."""
+    def make(root):
+        (root / "var/lib/dpkg").mkdir(parents=True)
+        (root / "var/lib/dpkg/status").touch()
+
+    return cached(f"root-{suite}-empty", make)
+
+
 def overlay(where, *lower):
     """A writable view of the lower trees (uppermost first) at `where`/root; what is written lands in `where`/upper."""
     for name in ("upper", "work", "root"):
@@ -166,6 +175,11 @@ def kubelet_configuration(minor):
     return (FILES / "var/lib/kubelet/config.yaml").read_text() + "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
 
 
+def kubelet_arguments(minor):
+    """/etc/default/kubelet for this version of kubelet."""
+    return f'KUBELET_EXTRA_ARGS="{" ".join([*versions.of(minor, "kubelet flags"), *KUBELET_FLAGS])}"\n'
+
+
 def install(work, lower, package=None, minor=20):
     """The session's layer: a kubelet packaged like kubeadm's, and the package installed as users install it.
 
@@ -173,8 +187,7 @@ def install(work, lower, package=None, minor=20):
     """
     root = overlay(work, lower)
     shutil.copytree(FILES, root, dirs_exist_ok=True)
-    flags = " ".join([*versions.of(minor, "kubelet flags"), *KUBELET_FLAGS])
-    (root / "etc/default/kubelet").write_text(f'KUBELET_EXTRA_ARGS="{flags}"\n')
+    (root / "etc/default/kubelet").write_text(kubelet_arguments(minor))
     (root / "var/lib/kubelet/config.yaml").write_text(kubelet_configuration(minor))
     (root / "usr/bin/kubelet").touch()
     (root / "usr/bin/kubeadm").touch()
