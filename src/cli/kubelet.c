@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/macro.h"
 #include "cli/kubelet.h"
+#include "cli/machine_state.h"
 #include "codec/yaml.h"
 #include "kube/kubelet_config.h"
 #include "kube/node_name.h"
@@ -49,6 +50,7 @@ __attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *ku
                 return;
         kubelet->ret->n++;
         finding->state = state;
+        finding->code = NB_KUBELET_UNPREPARED;
         va_start(arguments, format);
         vsnprintf(finding->text, sizeof(finding->text), format, arguments);
         va_end(arguments);
@@ -162,6 +164,36 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         return 0;
 }
 
+/* The stage "configure" reads the file from the cluster, and "install" writes it. */
+static int find_attempt(const struct nb_unit_entry *entry, void *userdata) {
+        struct nb_unit_entry *last = userdata;
+        const char *stage = entry->fields[NB_FIELD_STAGE];
+
+        if (strcmp(stage, "configure") != 0 && strcmp(stage, "install") != 0)
+                return 0;
+        *last = *entry;
+        return -1;
+}
+
+/* If the newest run of the service could not read the file, another one fails in the same way until
+ * the cause is removed. */
+static bool add_failed_attempt(struct kubelet *kubelet) {
+        _cleanup_(nb_unit_journal_freep) struct sd_journal *journal = NULL;
+        struct nb_unit_entry *failure = &kubelet->ret->failure;
+        enum nb_code code;
+
+        if (nb_unit_journal_open_run(NB_SERVICE_UNIT, find_attempt, failure, &journal) < 0)
+                failure->error[0] = '\0';
+        code = nb_failure_find(failure->error);
+        if (code == NB_NONE) {
+                failure->error[0] = '\0';
+                return false;
+        }
+        add_finding(kubelet, NB_KUBELET_BAD, "%s", failure->message);
+        kubelet->ret->findings[kubelet->ret->n - 1].code = code;
+        return true;
+}
+
 /* The service writes only this file, and reads it from the cluster at each start without it. */
 static void add_missing_config(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
@@ -169,6 +201,8 @@ static void add_missing_config(struct kubelet *kubelet) {
              is_wanted = is_written && settings->is_config_from_cluster,
              is_late = is_wanted && access(settings->kubeconfig, F_OK) == 0;
 
+        if (is_late && add_failed_attempt(kubelet))
+                return;
         add_finding(kubelet, is_wanted && !is_late ? NB_KUBELET_GOOD : NB_KUBELET_BAD,
                     "kubelet's configuration '%s' is missing%s", kubelet->config,
                     is_late     ? ": `systemctl restart node-bootstrap.service` reads it from the "
@@ -348,6 +382,7 @@ int nb_kubelet_check(struct nb_sources *sources, const char *text,
         int r = 0;
 
         ret_findings->n = 0;
+        ret_findings->failure.error[0] = '\0';
         ret_findings->health[0] = '\0';
         if (check_unit(&kubelet)) {
                 check_binary(&kubelet);

@@ -137,6 +137,11 @@ def test_configuration_from_the_cluster(place):
     (place.path / "kubernetes/kubelet.conf").write_text("kind: Config\n")
     failure = step_of(place.check(), "kubelet")["failure"]
     assert "'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`" in failure["detail"]
+    place.inside = WITH_JOURNAL
+    Journal(place.path / "journal").entry(0, "already-joined", STAGE="inspect").failure(1, "kubelet-config-refused", "configure", priority=4).write()
+    failure = step_of(place.check(), "kubelet")["failure"]
+    assert (failure["code"], failure["detail"]) == ("kubelet-config-refused", "it is kubelet-config-refused")
+    assert failure["remedy"] == FAILURES["kubelet-config-refused"]["remedy"]
 
 
 def test_each_place_for_the_socket_of_the_runtime(place):
