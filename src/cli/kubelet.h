@@ -39,5 +39,6 @@ struct nb_kubelet_findings {
 int nb_kubelet_check(struct nb_sources *sources, const char *text,
                      const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings);
 
-/* Prints why kubelet cannot start, as far as this can be seen. */
+/* For setup, which then starts the join: prints why kubelet cannot start, as far as this can be
+ * seen. */
 void nb_kubelet_print_causes(const struct nb_settings *settings);
