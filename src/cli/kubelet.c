@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/macro.h"
 #include "cli/kubelet.h"
+#include "cli/machine_state.h"
 #include "codec/yaml.h"
 #include "kube/kubelet_config.h"
 #include "kube/node_name.h"
@@ -36,6 +37,7 @@ struct kubelet {
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
         bool is_config_unknown;     /* there is one, which cannot be read here */
+        bool is_set_up;             /* it joins before anybody can type a command */
         char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
         struct nb_kubelet_findings *ret;
 };
@@ -49,6 +51,7 @@ __attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *ku
                 return;
         kubelet->ret->n++;
         finding->state = state;
+        finding->code = NB_KUBELET_UNPREPARED;
         va_start(arguments, format);
         vsnprintf(finding->text, sizeof(finding->text), format, arguments);
         va_end(arguments);
@@ -162,23 +165,59 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         return 0;
 }
 
+/* The stage "configure" reads the file from the cluster, and "install" writes it. */
+static int find_attempt(const struct nb_unit_entry *entry, void *userdata) {
+        struct nb_unit_entry *last = userdata;
+        const char *stage = entry->fields[NB_FIELD_STAGE];
+
+        if (strcmp(stage, "configure") != 0 && strcmp(stage, "install") != 0)
+                return 0;
+        *last = *entry;
+        return -1;
+}
+
+/* If the newest run of the service could not read the file, another one fails in the same way until
+ * the cause is removed. */
+static bool add_failed_attempt(struct kubelet *kubelet) {
+        _cleanup_(nb_unit_journal_freep) struct sd_journal *journal = NULL;
+        struct nb_unit_entry *failure = &kubelet->ret->failure;
+        enum nb_code code;
+
+        if (nb_unit_journal_open_run(NB_SERVICE_UNIT, find_attempt, failure, &journal) < 0)
+                failure->error[0] = '\0';
+        code = nb_failure_find(failure->error);
+        if (code == NB_NONE) {
+                failure->error[0] = '\0';
+                return false;
+        }
+        add_finding(kubelet, NB_KUBELET_BAD, "%s", failure->message);
+        kubelet->ret->findings[kubelet->ret->n - 1].code = code;
+        return true;
+}
+
 /* The service writes only this file, and reads it from the cluster at each start without it. */
 static void add_missing_config(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
         bool is_written = !strcmp(kubelet->config, NB_KUBELET_CONFIG_PATH),
              is_wanted = is_written && settings->is_config_from_cluster,
-             is_late = is_wanted && access(settings->kubeconfig, F_OK) == 0;
+             is_joined = access(settings->kubeconfig, F_OK) == 0, is_late = is_wanted && is_joined;
 
+        if (is_late && add_failed_attempt(kubelet))
+                return;
         add_finding(kubelet, is_wanted && !is_late ? NB_KUBELET_GOOD : NB_KUBELET_BAD,
                     "kubelet's configuration '%s' is missing%s", kubelet->config,
                     is_late     ? ": `systemctl restart node-bootstrap.service` reads it from the "
                                   "cluster (kubelet.configFrom)"
                     : is_wanted ? ", and node-bootstrap.service will read it from the cluster "
                                   "(kubelet.configFrom)"
-                    : is_written
-                            ? ": write it, or let `node-bootstrap setup - --config-from=cluster` "
-                              "read it from the cluster (kubelet.configFrom)"
-                            : "");
+                    : !is_written ? ""
+                    : is_joined || kubelet->is_set_up
+                            ? ": write it, or, once this machine has joined, let `node-bootstrap "
+                              "setup - --config-from=cluster --force` and then `systemctl restart "
+                              "node-bootstrap.service` read it from the cluster "
+                              "(kubelet.configFrom)"
+                            : ": write it, or let `node-bootstrap setup - --config-from=cluster` "
+                              "read it from the cluster (kubelet.configFrom)");
 }
 
 static int check_config(struct kubelet *kubelet) {
@@ -338,40 +377,50 @@ static void check_name(struct kubelet *kubelet) {
                             host, expected);
 }
 
-int nb_kubelet_check(struct nb_sources *sources, const char *text,
-                     const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings) {
-        struct kubelet kubelet = { .sources = sources,
-                                   .text = text,
-                                   .settings = settings,
-                                   .arguments = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX),
-                                   .ret = ret_findings };
+static int check_all(struct kubelet *kubelet) {
         int r = 0;
 
-        ret_findings->n = 0;
-        ret_findings->health[0] = '\0';
-        if (check_unit(&kubelet)) {
-                check_binary(&kubelet);
-                r = read_arguments(&kubelet);
+        kubelet->arguments = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
+        kubelet->ret->n = 0;
+        kubelet->ret->failure.error[0] = '\0';
+        kubelet->ret->health[0] = '\0';
+        if (check_unit(kubelet)) {
+                check_binary(kubelet);
+                r = read_arguments(kubelet);
                 if (r >= 0)
-                        r = check_config(&kubelet);
-                find_health(&kubelet);
+                        r = check_config(kubelet);
+                find_health(kubelet);
         }
         if (r >= 0) {
-                check_runtime(&kubelet);
-                check_swap(&kubelet);
-                check_name(&kubelet);
+                check_runtime(kubelet);
+                check_swap(kubelet);
+                check_name(kubelet);
         }
-        nb_buffer_done(&kubelet.arguments);
+        nb_buffer_done(&kubelet->arguments);
         return r;
+}
+
+int nb_kubelet_check(struct nb_sources *sources, const char *text,
+                     const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings) {
+        struct kubelet kubelet = {
+                .sources = sources, .text = text, .settings = settings, .ret = ret_findings
+        };
+
+        return check_all(&kubelet);
 }
 
 void nb_kubelet_print_causes(const struct nb_settings *settings) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_sources sources = { 0 };
         struct nb_kubelet_findings found;
+        struct kubelet kubelet = {
+                .sources = &sources, .settings = settings, .is_set_up = true, .ret = &found
+        };
 
-        if (nb_kubelet_show(&text) < 0 || !text.data[0] ||
-            nb_kubelet_check(&sources, text.data, settings, &found) < 0)
+        if (nb_kubelet_show(&text) < 0 || !text.data[0])
+                return;
+        kubelet.text = text.data;
+        if (check_all(&kubelet) < 0)
                 return;
         for (unsigned i = 0; i < found.n; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD)

@@ -10,9 +10,10 @@
 #include "settings/kubelet_unit.h"
 #include "settings/settings.h"
 #include "system/sources.h"
+#include "system/unit.h"
 
 #define NB_KUBELET_FINDINGS_MAX 8
-#define NB_KUBELET_TEXT_SIZE 512
+#define NB_KUBELET_TEXT_SIZE 1024
 #define NB_KUBELET_HEALTH_SIZE 64
 
 struct nb_kubelet_finding {
@@ -21,12 +22,15 @@ struct nb_kubelet_finding {
                 NB_KUBELET_DOUBT, /* a warning, or cannot be determined */
                 NB_KUBELET_BAD,   /* kubelet cannot start */
         } state;
+        enum nb_code code; /* of NB_KUBELET_BAD: it has the remedy */
         char text[NB_KUBELET_TEXT_SIZE];
 };
 
 struct nb_kubelet_findings {
         struct nb_kubelet_finding findings[NB_KUBELET_FINDINGS_MAX];
         unsigned n;
+        /* The journal entry of a finding whose code is not NB_KUBELET_UNPREPARED; .error is "" */
+        struct nb_unit_entry failure;
         /* Where a kubelet that runs answers GET /healthz: "127.0.0.1:10248"; "": nowhere */
         char health[NB_KUBELET_HEALTH_SIZE];
 };
@@ -35,5 +39,6 @@ struct nb_kubelet_findings {
 int nb_kubelet_check(struct nb_sources *sources, const char *text,
                      const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings);
 
-/* Prints why kubelet cannot start, as far as this can be seen. */
+/* For setup, which then starts the join: prints why kubelet cannot start, as far as this can be
+ * seen. */
 void nb_kubelet_print_causes(const struct nb_settings *settings);

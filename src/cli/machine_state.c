@@ -60,23 +60,37 @@ static bool is_in(const struct nb_unit_state *unit, const char *active) {
 
 /* --- A machine with a usable certificate --- */
 
-/* The first reason for which kubelet cannot start. */
+/* The first reason for which kubelet cannot start; its text is "" if there is none. */
 static int find_cause(struct nb_sources *sources, const char *kubelet,
-                      const struct nb_machine_state *state, char ret[static NB_KUBELET_TEXT_SIZE]) {
+                      struct nb_machine_state *state, struct nb_kubelet_finding *ret) {
         struct nb_kubelet_findings found;
         int r = nb_kubelet_check(sources, kubelet, &state->node.context.settings, &found);
 
-        ret[0] = '\0';
-        for (unsigned i = 0; r >= 0 && i < found.n && !ret[0]; i++)
+        for (unsigned i = 0; r >= 0 && i < found.n && !ret->text[0]; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD)
-                        memcpy(ret, found.findings[i].text, NB_KUBELET_TEXT_SIZE);
+                        *ret = found.findings[i];
+        if (r >= 0 && ret->text[0] && ret->code != NB_KUBELET_UNPREPARED)
+                state->last_failure = found.failure;
         return r;
+}
+
+static void judge_crash(const struct nb_kubelet_finding *cause, const char *error,
+                        struct nb_machine_state *state) {
+        bool is_known = cause->text[0] && cause->code != NB_KUBELET_UNPREPARED;
+
+        CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
+                 "joined, but kubelet ends again and again (exit status %d)%s%s",
+                 state->kubelet.exit_status, error[0] || cause->text[0] ? ": " : "",
+                 error[0] && !is_known ? error : cause->text);
+        if (is_known)
+                state->why.code = cause->code;
 }
 
 static int judge_kubelet(struct nb_sources *sources, const char *text,
                          struct nb_machine_state *state) {
         const struct nb_unit_state *kubelet = &state->kubelet;
-        char cause[NB_KUBELET_TEXT_SIZE], error[512], age[NB_DURATION_SIZE];
+        struct nb_kubelet_finding cause = { .text = "" };
+        char error[512], age[NB_DURATION_SIZE];
         uint64_t active_usec = nb_unit_active_usec(kubelet);
         bool runs = is_in(kubelet, "active"), is_crashing;
         int r;
@@ -86,42 +100,42 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
                          "joined; systemd does not answer, so it is unknown whether kubelet runs");
                 return 0;
         }
-        cause[0] = '\0';
         /* What kubelet needs only at its start may be gone later. */
         r = runs && active_usec >= NB_KUBELET_SETTLED_USEC
                     ? 0
-                    : find_cause(sources, text, state, cause);
+                    : find_cause(sources, text, state, &cause);
         if (r < 0)
                 return r;
         if (runs) {
                 nb_duration_format(active_usec / 1000, age);
-                if (cause[0])
+                if (cause.text[0]) {
                         CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
                                  "joined, but kubelet, which was started %s ago, cannot run: %s",
-                                 age, cause);
-                else if (kubelet->n_restarts > 0 && active_usec < NB_KUBELET_SETTLED_USEC)
+                                 age, cause.text);
+                        state->why.code = cause.code;
+                } else if (kubelet->n_restarts > 0 && active_usec < NB_KUBELET_SETTLED_USEC) {
                         CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
                                  "joined, but kubelet ended %u time%s and was started again %s ago",
                                  kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
-                else
+                } else {
                         CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet runs");
+                }
                 return 0;
         }
         is_crashing = !strcmp(kubelet->sub, "auto-restart") ||
                       (kubelet->n_restarts > 0 &&
                        (is_in(kubelet, "failed") || is_in(kubelet, "activating")));
-        if (cause[0] && !is_crashing) {
+        if (cause.text[0] && !is_crashing) {
                 CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
-                         "joined, but kubelet cannot start: %s", cause);
+                         "joined, but kubelet cannot start: %s", cause.text);
+                state->why.code = cause.code;
                 return 0;
         }
         error[0] = '\0';
         if (is_crashing || is_in(kubelet, "failed"))
                 nb_unit_find_error(NB_KUBELET_UNIT, error, sizeof(error));
         if (is_crashing)
-                CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
-                         "joined, but kubelet ends again and again (exit status %d)%s%s",
-                         kubelet->exit_status, error[0] ? ": " : "", error[0] ? error : cause);
+                judge_crash(&cause, error, state);
         else
                 CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
                          "joined, but kubelet does not run: " NB_KUBELET_UNIT " is %s (%s)%s%s",

@@ -56,7 +56,7 @@ struct nb_machine_state {
         struct nb_unit_state service, kubelet; /* .active is "" if systemd does not answer */
         int timeline_r;                        /* as nb_timeline_read() returned */
         struct nb_timeline timeline;
-        struct nb_unit_entry last_failure; /* of that join */
+        struct nb_unit_entry last_failure; /* of that join, or behind `why` */
 
         enum nb_machine_kind kind;
         /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do. */

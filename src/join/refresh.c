@@ -362,7 +362,8 @@ static int warn_without_config(struct nb_failure *f) {
                              "'" NB_KUBELET_CONFIG_PATH "' is still missing: %s", why.detail);
         nb_failure_add(f, "; %s",
                        is_foreign ? "write it yourself"
-                                  : "`systemctl restart node-bootstrap.service` asks again");
+                                  : "when the cause is removed, `systemctl restart "
+                                    "node-bootstrap.service` asks again");
         nb_log_failure(LOG_WARNING, f);
         nb_log_status("Already joined, without kubelet's configuration (%s): %s",
                       nb_failure_info(f->code)->slug, why.detail);

@@ -108,3 +108,6 @@ def test_kubelet_configuration_of_the_cluster(node, cluster):
     node.await_kubelet()
     [entry] = [entry for entry in node.entries("kubelet-config-refused") if "gave up" in entry["MESSAGE"]]
     assert not node.exists(KUBELET_CONFIG) and entry["PRIORITY"] == "4"
+    said = node.run("node-bootstrap", "check", check=False).stdout
+    assert f"kubelet-config-refused: {entry['MESSAGE']}" in said and "reads it from the cluster" not in said
+    assert "create rolebinding kubeadm:kubelet-config" in said

@@ -76,10 +76,13 @@ def test_configuration_of_kubelet(fresh, cluster):
     line = to(cluster)
     said = set_up(fresh, line, check=False).stdout
     assert said.index("'/var/lib/kubelet/config.yaml' is missing") < said.index("--config-from=cluster") < said.index(f"enabled  {UNIT}")
-    said = set_up(fresh, f"{line} --config-from=cluster", check=False).stdout
-    assert f"`systemctl restart {UNIT}`" in said
-    fresh.join("restart")
+    commands = re.findall("`([^`]*)`", said[:said.index(f"enabled  {UNIT}")])
+    assert commands[-2:] == ["node-bootstrap setup - --config-from=cluster --force", f"systemctl restart {UNIT}"]
+    said = fresh.run("sh", "-c", commands[-2], check=False, stdin=cluster.join_command()).stdout
+    assert f"wrote    {DOCUMENT}" in said and f"`systemctl restart {UNIT}`" in said
+    fresh.run("sh", "-c", commands[-1])
     fresh.await_kubelet()
+    assert fresh.exists("/var/lib/kubelet/config.yaml")
     cluster.await_node(fresh.name)
 
 

@@ -135,8 +135,16 @@ def test_configuration_from_the_cluster(place):
     place.good("'/var/lib/kubelet/config.yaml' is missing, and node-bootstrap.service will read it from the cluster")
     (place.path / "kubernetes").mkdir()
     (place.path / "kubernetes/kubelet.conf").write_text("kind: Config\n")
+    place.settings["configFrom"] = "none"
+    assert "`node-bootstrap setup - --config-from=cluster --force`" in step_of(place.check(), "kubelet")["failure"]["detail"]
+    place.settings["configFrom"] = "cluster"
     failure = step_of(place.check(), "kubelet")["failure"]
     assert "'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`" in failure["detail"]
+    place.inside = WITH_JOURNAL
+    Journal(place.path / "journal").entry(0, "already-joined", STAGE="inspect").failure(1, "kubelet-config-refused", "configure", priority=4).write()
+    failure = step_of(place.check(), "kubelet")["failure"]
+    assert (failure["code"], failure["detail"]) == ("kubelet-config-refused", "it is kubelet-config-refused")
+    assert failure["remedy"] == FAILURES["kubelet-config-refused"]["remedy"]
 
 
 def test_each_place_for_the_socket_of_the_runtime(place):
@@ -228,7 +236,7 @@ def test_setup_with_the_configuration_of_the_cluster(place):
     place.unit["Environment"][1] = "KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
     missing = "kubelet cannot start: kubelet's configuration '/var/lib/kubelet/config.yaml' is missing"
     said = set_up(place)
-    assert missing in said and "--config-from=cluster" in said
+    assert missing in said and "once this machine has joined, let `node-bootstrap setup - --config-from=cluster --force`" in said
     assert missing not in set_up(place, "--config-from=cluster")
 
 

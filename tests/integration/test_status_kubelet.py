@@ -11,7 +11,7 @@ import pytest
 
 import pki
 from journal import MACHINE_ID, Journal
-from machine import FAILURES, NODE, TOKEN, Machine, find_program
+from machine import FAILURES, HEADER, NODE, TOKEN, Machine, find_program, to_yaml
 from manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
@@ -123,6 +123,36 @@ def test_kubelet(place, row):
     assert (found["state"], status) == (kind, 0 if kind == "joined" else 4)
     assert re.sub(r"\d+ s ago", "N s ago", found["message"]).startswith(words)
     assert kubelet.get("active") or "exit status" not in found["message"] and "cannot load" not in found["message"]
+
+
+ATTEMPTS = [
+    ("failed", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4), True),
+    ("is of an earlier run", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4).entry(60, "already-joined", run="2", STAGE="inspect"), False),
+    ("succeeded in the end", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4).entry(3, STAGE="install"), False),
+    ("was stopped", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4).entry(3, STAGE="configure"), False),
+    ("never was", lambda journal: journal, False),
+]
+
+
+@pytest.mark.parametrize("kubelet", [{"active": "inactive", "sub": "dead"}, {"age": 5}, {"active": "activating", "sub": "auto-restart", **AGAIN}],
+                         ids=["kubelet is stopped", "kubelet was started", "kubelet ends again and again"])
+@pytest.mark.parametrize("row", ATTEMPTS, ids=[f"the attempt {row[0]}" for row in ATTEMPTS])
+def test_configuration_that_could_not_be_read(place, row, kubelet):
+    """Another restart would fail in the same way: the failure has the remedy."""
+    place.put_socket()
+    place.machine.put("etc/node-bootstrap/config.yaml", HEADER + to_yaml({"kubelet": {"configFrom": "cluster"}}), 0o644)
+    unit = place.kubelet(**kubelet)
+    unit["ExecStart"][0][1].append("--config=/var/lib/kubelet/config.yaml")
+    row[1](place.journal.entry(0, "already-joined", STAGE="inspect")).write()
+    found, status = place.state()
+    text = place.run("status").stdout
+    assert status == 4 and ("it is kubelet-config-refused" in found["message"]) is row[2]
+    if row[2]:
+        assert found["code"] == "kubelet-config-refused" and "systemctl restart" not in found["message"]
+        assert FAILURES["kubelet-config-refused"]["remedy"] in text and text.endswith("explain kubelet-config-refused`.\n")
+    else:
+        assert found["code"] == ("kubelet-down" if found["state"] == "kubelet-crashing" else "kubelet-unprepared")
+        assert "`systemctl restart node-bootstrap.service` reads it from the cluster" in found["message"]
 
 
 @pytest.mark.parametrize("active, age, words", [("active", 60, "kubelet runs, but cannot start again: "), ("active", 0, "kubelet cannot start: "),

@@ -215,10 +215,12 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                 const struct nb_kubelet_finding *finding = &found.findings[i];
 
                 if (finding->state == NB_KUBELET_BAD && f->code == NB_NONE)
-                        (void)nb_failure_set(f, NB_KUBELET_UNPREPARED, 0, "%s", finding->text);
+                        (void)nb_failure_set(f, finding->code, 0, "%s", finding->text);
                 else
                         nb_check_row(check, marks[finding->state], "%s", finding->text);
         }
+        if (found.failure.error[0] && f->code == nb_failure_find(found.failure.error))
+                nb_unit_entry_adopt_fields(&found.failure);
         if (nb_unit_has_word(text, "LoadState", "loaded"))
                 print_order(check, text);
         if (nb_unit_has_word(text, "ActiveState", "active"))
