@@ -12,7 +12,6 @@
 #include "base/buffer.h"
 #include "base/macro.h"
 #include "cli/kubelet.h"
-#include "cli/machine_state.h"
 #include "codec/yaml.h"
 #include "kube/kubelet_config.h"
 #include "kube/node_name.h"

@@ -9,10 +9,9 @@
 
 #include "cli/status/timeline.h"
 #include "node/present.h"
+#include "settings/kubelet_unit.h"
 #include "system/sources.h"
 #include "system/unit.h"
-
-#define NB_SERVICE_UNIT "node-bootstrap.service"
 
 /* A kubelet that was started less than this ago may still end, and may not have answered or created
  * its Node yet. kubelet 1.20.2 was seen to need 12 s for each. */

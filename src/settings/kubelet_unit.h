@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What kubelet's unit tells kubelet: its arguments and its configuration file. */
+/* The names of the two services, and what kubelet's unit tells kubelet: its arguments and its
+ * configuration file. */
 
 #include <stdbool.h>
 
@@ -9,6 +10,7 @@
 #include "base/secret.h"
 #include "system/sources.h"
 
+#define NB_SERVICE_UNIT "node-bootstrap.service"
 #define NB_KUBELET_UNIT "kubelet.service"
 #define NB_KUBELET_ARGUMENTS_MAX ((size_t)256 * 1024)
 #define NB_KUBELET_ENDPOINT "--container-runtime-endpoint"
