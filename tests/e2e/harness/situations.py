@@ -41,6 +41,11 @@ def token_for(cluster, node):
 @situation("csr-pending-controller")
 def token_for_another_node(r):
     r.place.type("node-bootstrap-admin cluster-info publish")   # the permission of the group
+    r.begin(token_for(r.cluster, r.node.name))
+    assert "no controller is running" in r.place.type("node-bootstrap-admin cluster-info verify", check=False)
+    r.there("node-bootstrap-admin approve @NODE_BOOTSTRAP_CSR@")
+    r.joins()
+    r.node.forget()
     r.stack.enter_context(r.admin.controller("--parts=approve-client"))
     r.begin(token_for(r.cluster, "another"))
     first = r.fields["NODE_BOOTSTRAP_CSR"]
