@@ -7,6 +7,7 @@
 #include "base/macro.h"
 #include "cli/kubelet.h"
 #include "cli/machine_state.h"
+#include "method/cluster_identity.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -14,6 +15,12 @@
 #define KUBELET_DOWN 4
 #define INVALID 2
 #define NOT_JOINED 1
+
+#define REFRESH_UNIT "node-bootstrap-refresh.service"
+
+/* After which part of a certificate's validity kubelet may renew it (client-go util/certificate,
+ * nextRotationDeadline). */
+#define ROTATION_FROM 0.7
 
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
@@ -184,14 +191,15 @@ static void adopt_code(struct nb_machine_state *state) {
 static void judge_wait(struct nb_machine_state *state) {
         const struct nb_timeline *timeline = &state->timeline;
         const char *status = state->service.status;
-        char since[NB_RFC3339_SIZE];
+        char since[NB_RFC3339_SIZE], waiting_since[NB_RFC3339_SIZE];
 
         nb_time_format(state->service.begun > 0 ? state->service.begun
                                                 : (time_t)(timeline->begin_usec / 1000000),
                        since);
         if (is_last_outcome(state, NB_TIMELINE_UNDER_WAY) && timeline->code[0]) {
-                CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s, waiting (%s): %s", since,
-                         timeline->code, timeline->message);
+                nb_time_format((time_t)(timeline->waiting_since_usec / 1000000), waiting_since);
+                CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s, waiting since %s (%s): %s",
+                         since, waiting_since, timeline->code, timeline->message);
                 adopt_code(state);
         } else {
                 CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s%s%s", since,
@@ -299,6 +307,7 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
                 nb_unit_read_state(units->service.data, &ret_state->service);
         if (units->kubelet.data)
                 nb_unit_read_state(units->kubelet.data, &ret_state->kubelet);
+        ret_state->refreshed = units->refreshed;
         ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
         r = nb_node_inspect(-1, sources, node, &f);
         if (r == -ENOMEM)
@@ -314,6 +323,9 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
                        sizeof(node->context.node_name));
                 nb_present_classify(&node->present, &node->context, &node->inspection);
         }
+        /* A refresh that has changed something wrote the record; systemd forgets at a reboot. */
+        if (ret_state->refreshed == 0)
+                ret_state->refreshed = nb_time_parse(node->present.record.refreshed_at);
         r = judge(sources, units, ret_state);
         if (r >= 0 && f.code != NB_NONE && ret_state->kind == NB_MACHINE_UNUSABLE)
                 ret_state->why.code = f.code;
@@ -328,6 +340,9 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
         if (!nb_systemd_is_running())
                 return;
         (void)nb_kubelet_show(&ret_units->kubelet);
+        if (nb_unit_show(REFRESH_UNIT, &state, &ignored) >= 0 && is_in(&state, "inactive") &&
+            state.exit_status == 0)
+                ret_units->refreshed = state.begun;
         if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
                 return;
         nb_unit_read_state(ret_units->service.data, &state);
@@ -366,6 +381,22 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
         if (state->node.inspection.state == NB_NODE_STATE_EXPIRED && status == NOT_JOINED)
                 return INVALID;
         return is_kubelet_ignored && state->is_certificate_usable ? 0 : status;
+}
+
+bool nb_machine_is_unknown(const struct nb_machine_state *state) {
+        return state->kind == NB_MACHINE_HIDDEN ||
+               (state->node.settings.code != NB_NONE &&
+                !nb_inspection_is_kept(&state->node.inspection));
+}
+
+time_t nb_machine_renewal(const struct nb_machine_state *state) {
+        const struct nb_present *present = &state->node.present;
+        time_t begin = nb_certificate_not_before(present->chain, 0),
+               end = nb_certificate_not_after(present->chain, 0);
+
+        if (present->has_record && nb_record_is_by_supervisor(&present->record))
+                return nb_record_renewal(&present->record, end);
+        return begin + (time_t)((double)(end - begin) * ROTATION_FROM);
 }
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {

@@ -23,6 +23,7 @@ struct nb_machine_units {
                                               does not answer */
         char blocker[NB_UNIT_NAME_SIZE];   /* what the service is queued behind; "": nothing */
         time_t blocker_begun;              /* 0: unknown */
+        time_t refreshed; /* when the last refresh was started; 0: unknown, or it failed */
 };
 
 #define NB_MACHINE_UNITS_INIT \
@@ -61,6 +62,7 @@ struct nb_machine_state {
         /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do. */
         struct nb_failure why;
         bool is_certificate_usable; /* by kubelet, now */
+        time_t refreshed;           /* a refresh that was started then has succeeded; 0: unknown */
 };
 
 /*
@@ -80,6 +82,12 @@ const char *nb_machine_kind_name(enum nb_machine_kind kind);
 /* Of `status`: 0 joined and kubelet runs; 1 not joined; 2 expired or not yet valid; 4 joined, but
  * kubelet does not run; 5 unknown. With `is_kubelet_ignored`, 0 instead of 4. */
 int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet_ignored);
+
+/* This user cannot read the files, or without the settings their paths are unknown. */
+bool nb_machine_is_unknown(const struct nb_machine_state *state);
+
+/* From when on kubelet, or with k3s the refresh, renews the certificate, which there must be. */
+time_t nb_machine_renewal(const struct nb_machine_state *state);
 
 /* The next start of the service joins, or a join is under way. */
 bool nb_machine_is_joining(const struct nb_machine_state *state);

@@ -32,12 +32,8 @@ struct await {
         uint64_t report_ms; /* when to report the next reason to wait */
 };
 
-static int describe_csr_at(const struct nb_join *join, uint64_t waited_ms, struct nb_failure *f) {
-        return nb_pending_describe(&join->csr, join->node_name, join->pending.reason, waited_ms, f);
-}
-
 static int describe_csr(const struct nb_join *join, struct nb_failure *f) {
-        return describe_csr_at(join, nb_now_ms() - join->pending.since_ms, f);
+        return nb_pending_describe(&join->csr, join->node_name, join->pending.reason, f);
 }
 
 /* A new state or a new object starts a new wait; a retry of the stage continues the previous
@@ -67,13 +63,12 @@ static void begin_wait(struct await *a) {
 
 static void report_csr(struct await *a) {
         struct nb_pending *p = &a->join->pending;
-        struct nb_failure f = { 0 }, status = { 0 };
+        struct nb_failure f = { 0 };
         uint64_t now = nb_now_ms();
         bool is_reminder = now >= p->remind_ms;
 
         (void)describe_csr(a->join, &f);
-        (void)describe_csr_at(a->join, NB_PENDING_NO_TIME, &status);
-        nb_report_wait(&a->join->waiting_since, &status, false);
+        nb_report_wait(&a->join->waiting_since, &f, false);
         if (is_reminder || f.code != a->join->reported)
                 nb_log_failure(LOG_WARNING, &f);
         a->join->reported = f.code;

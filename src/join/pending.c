@@ -6,7 +6,6 @@
 #include "base/macro.h"
 #include "join/pending.h"
 #include "kube_api/csr_calls.h"
-#include "system/clock.h"
 
 #define MINUTE_MS UINT64_C(60000)
 #define HOUR_MS (60 * MINUTE_MS)
@@ -92,23 +91,17 @@ static int describe_refused(const struct nb_csr *csr, struct nb_failure *f) {
 }
 
 int nb_pending_describe(const struct nb_csr *csr, const char *node_name,
-                        enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f) {
-        char duration[NB_DURATION_SIZE] = "", why[TEXT_SIZE];
-        const char *since = "";
+                        enum nb_pending_reason reason, struct nb_failure *f) {
+        char why[TEXT_SIZE];
 
-        if (waited_ms != NB_PENDING_NO_TIME) {
-                nb_duration_format(waited_ms, duration);
-                since = " for ";
-        }
         if (csr->state == NB_CSR_STATE_DENIED || csr->state == NB_CSR_STATE_FAILED)
                 return describe_refused(csr, f);
         if (csr->state == NB_CSR_STATE_APPROVED)
-                return nb_failure_set(
-                        f, NB_CSR_NOT_ISSUED, ETIMEDOUT,
-                        "the CSR '%s' is approved, but no certificate was issued yet%s%s%s",
-                        csr->name, since[0] ? "," : "", since, duration);
+                return nb_failure_set(f, NB_CSR_NOT_ISSUED, ETIMEDOUT,
+                                      "the CSR '%s' is approved, but no certificate was issued yet",
+                                      csr->name);
         explain_reason(csr, node_name, reason, why);
         return nb_failure_set(f, reasons[reason].code, ETIMEDOUT,
-                              "the CSR '%s' is waiting for approval%s%s%s%s", csr->name, since,
-                              duration, why[0] ? ": " : "", why);
+                              "the CSR '%s' is waiting for approval%s%s", csr->name,
+                              why[0] ? ": " : "", why);
 }

@@ -8,8 +8,6 @@
 #include "base/failure.h"
 #include "kube/csr.h"
 
-#define NB_PENDING_NO_TIME UINT64_MAX /* the duration of the wait is unknown */
-
 /* Why a CSR is not approved automatically. */
 enum nb_pending_reason {
         NB_PENDING_UNASKED,
@@ -47,7 +45,7 @@ const char *nb_pending_reason_name(enum nb_pending_reason reason);
 /*
  * Sets the failure for the object's state: NB_CSR_PENDING, NB_CSR_PENDING_CONTROLLER,
  * NB_CSR_PENDING_UNBOUND, NB_CSR_PENDING_UNAPPROVED, NB_CSR_NOT_ISSUED, NB_CSR_DENIED,
- * NB_CSR_FAILED. `waited_ms` may be NB_PENDING_NO_TIME.
+ * NB_CSR_FAILED. The text has no duration: `status` shows it long after it was logged.
  */
 int nb_pending_describe(const struct nb_csr *csr, const char *node_name,
-                        enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f);
+                        enum nb_pending_reason reason, struct nb_failure *f);

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of a machine, each as status, status --check, --json, check and setup show it: all tell the same."""
+"""States of a machine, each as status, status --check, --json, --prometheus, check and setup show it: all tell the same."""
 
 import json
+import sys
 
 import pytest
-from harness.node import CURRENT, KUBECONFIG, UNIT, settings
+from harness.node import CURRENT, KUBECONFIG, SOURCE, UNIT, settings
 from harness.situations_joined import KUBELET_CONFIG, break_kubelet, expire, lose_kubeconfig
 from harness.wait import until
+
+sys.path.insert(0, str(SOURCE / "tests"))
+import prometheus  # noqa: E402
 
 pytestmark = pytest.mark.each_release
 
@@ -42,7 +46,23 @@ def look(node, what, state, status, code):
     assert message in line.stdout and message in text.stdout and text.returncode == line.returncode
     assert message in "\n".join([str((step.get("failure") or {}).get("detail")), *(row["text"] for row in step["rows"])]), step
     assert ((step.get("failure") or {}).get("code") == code) or step["state"] == "doubt"
+    assert_reports(node, what, found, status)
     return found
+
+
+def assert_reports(node, what, found, status):
+    """The metrics that the sandboxed service writes are those of a shell, and which alerts fire after 17 minutes in this state."""
+    node.run("mkdir", "--parents", "/var/lib/prometheus/node-exporter")
+    node.run("systemctl", "restart", "node-bootstrap-metrics.service")
+    text, shown = node.read("/var/lib/prometheus/node-exporter/node-bootstrap.prom").decode(), node.run("node-bootstrap", "status", "--prometheus").stdout
+    print(f"--- {what}\n{text}")
+    metrics = prometheus.read(text)
+    assert {**prometheus.read(shown), prometheus.REPORT: 0} == {**metrics, prometheus.REPORT: 0}
+    assert metrics["node_bootstrap_joined"] == found["joined"]
+    assert metrics["node_bootstrap_kubelet_running"] == (status == 0) or not found["joined"]
+    assert ("certificate" in found) == ("node_bootstrap_certificate_expiration_timestamp_seconds" in metrics)
+    alerts = {"NotJoined"} if not found["joined"] else {"KubeletDown"} if status else set()
+    prometheus.assert_fires(node.directory, metrics, 17, *alerts, *(["CertificateNotRenewed"] if found["state"] == "expired" else []))
 
 
 def contents(node):

@@ -39,7 +39,7 @@ COMMANDS = {
     "apt-repository": "e2e/test_repository.py", "apt-install": "e2e/test_repository.py",
     "rpm": "e2e/test_rpm.py",
     "mkosi": "e2e/test_mkosi.py",
-    "sysext": "e2e/test_sysext.py", "sysext-remove": "e2e/test_sysext.py",
+    "sysext": "e2e/test_sysext.py", "sysext-remove": "e2e/test_sysext.py", "metrics": "e2e/test_metrics.py",
     "cluster-api-image": "e2e/test_cluster_api.py", "cluster-api-sentinel": "e2e/test_cluster_api.py", "cluster-api-secret": "integration/test_admin_print.py",
 }
 

@@ -424,7 +424,7 @@ static int print_request(struct nb_check *check, struct nb_failure *f) {
                 if (r < 0)
                         return r;
         }
-        return nb_pending_describe(csr, check->node_name, reason, NB_PENDING_NO_TIME, f);
+        return nb_pending_describe(csr, check->node_name, reason, f);
 }
 
 int nb_check_request(struct nb_check *check, struct nb_failure *f) {

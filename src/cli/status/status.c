@@ -5,23 +5,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "cli/commands.h"
-#include "cli/machine_state.h"
+#include "cli/status/node_metrics.h"
 #include "codec/json.h"
 #include "method/cluster_identity.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/sources.h"
 
+#define EXIT_UNKNOWN 5
 #define EXIT_EXPIRING 3 /* the others: nb_machine_exit_status(); 64 and above: failures.def */
 
 #define CHECK_PERIOD "30d"
-#define OUTPUT_MAX (256 * 1024) /* bytes of JSON */
+#define OUTPUT_MAX (256 * 1024) /* bytes of JSON, or of metrics */
+#define STANDARD_OUTPUT "-"     /* as the file of --prometheus */
 
-/* When kubelet renews the certificate, as parts of its validity (client-go util/certificate,
- * nextRotationDeadline). */
-#define ROTATION_FROM 0.7
+/* By which part of the validity kubelet renews the certificate; see nb_machine_renewal(). */
 #define ROTATION_UNTIL 0.9
 
 enum validity {
@@ -43,6 +44,7 @@ struct report {
         bool is_kubelet_ignored; /* --no-kubelet */
         const char *period;      /* of --check; NULL: no --check */
         uint64_t period_ms;
+        const char *metrics; /* file of --prometheus; NULL: no --prometheus */
 
         struct nb_machine_state state;
         const struct nb_record *record;      /* NULL: there is none that can be read */
@@ -70,8 +72,7 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         if (nb_machine_look(sources, &report->state) < 0)
                 return nb_failure_set_memory(f);
         /* Without the settings, the paths of a machine that has not joined are unknown. */
-        if (settings->code != NB_NONE && !nb_inspection_is_kept(&report->state.node.inspection) &&
-            report->state.kind != NB_MACHINE_HIDDEN) {
+        if (nb_machine_is_unknown(&report->state) && report->state.kind != NB_MACHINE_HIDDEN) {
                 *f = *settings;
                 return -EPROTO;
         }
@@ -141,20 +142,18 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
 static void print_certificate(const struct report *report, struct nb_json_writer *writer) {
         bool is_supervised = report->record && nb_record_is_by_supervisor(report->record);
         char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
-        const double shares[] = { 0, 1, ROTATION_FROM, ROTATION_UNTIL };
-        char times[N_ELEMENTS(shares)][NB_RFC3339_SIZE];
+        const time_t until = report->not_before +
+                             (time_t)((double)(report->not_after - report->not_before) *
+                                      ROTATION_UNTIL),
+                     all[] = { report->not_before, report->not_after,
+                               nb_machine_renewal(&report->state),
+                               is_supervised ? report->not_after : until };
+        char times[N_ELEMENTS(all)][NB_RFC3339_SIZE];
 
-        for (size_t i = 0; i < N_ELEMENTS(shares); i++)
-                nb_time_format(report->not_before +
-                                       (time_t)((double)(report->not_after - report->not_before) *
-                                                shares[i]),
-                               times[i]);
+        for (size_t i = 0; i < N_ELEMENTS(all); i++)
+                nb_time_format(all[i], times[i]);
         nb_certificate_subject(report->chain, 0, subject);
         nb_certificate_issuer(report->chain, 0, issuer);
-        if (is_supervised) {
-                nb_time_format(nb_record_renewal(report->record, report->not_after), times[2]);
-                memcpy(times[3], times[1], sizeof(times[3]));
-        }
         if (writer)
                 nb_json_open(writer, "certificate", '{');
         print_fact(writer, "Subject", "subject", subject);
@@ -283,6 +282,49 @@ static void print_check(const struct report *report) {
         printf("\n");
 }
 
+/* --- Metrics --- */
+
+/* Without the failure disk-full, whose remedy restarts node-bootstrap.service. */
+static int fail_metrics(const char *path, int r, struct nb_failure *f) {
+        return nb_failure_set(f, NB_METRICS_UNWRITABLE, 0, "cannot write '%s': %s", path,
+                              strerror(-r));
+}
+
+static int print_metrics(const struct report *report, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(OUTPUT_MAX);
+        _cleanup_(nb_closep) int fd = -1;
+        char folder[PATH_MAX];
+        const char *name;
+        int r;
+
+        nb_node_metrics_format(&report->state, &text);
+        if (text.error < 0)
+                return nb_failure_set_memory(f);
+        if (!strcmp(report->metrics, STANDARD_OUTPUT)) {
+                fputs(text.data, stdout);
+                return 0;
+        }
+        if (nb_path_split(report->metrics, folder, sizeof(folder), &name) < 0)
+                return nb_failure_set(f, NB_USAGE, 0, "'--prometheus': expected an absolute path");
+        r = nb_folder_open(folder, &fd);
+        if (r >= 0)
+                r = nb_file_write(fd, name, 0644, text.data, text.len);
+        return r < 0 ? fail_metrics(report->metrics, r, f) : 0;
+}
+
+/* The state is in the metrics, so that the exit status says only whether there are any. */
+static int report_metrics(const struct report *report, int r, struct nb_failure *f) {
+        struct nb_failure unwritable = { 0 };
+        int status;
+
+        if (print_metrics(report, &unwritable) < 0) {
+                *f = unwritable;
+                return -EPROTO;
+        }
+        status = nb_machine_exit_status(&report->state, false);
+        return r < 0 ? r : status == EXIT_UNKNOWN ? status : 0;
+}
+
 /* --- The command --- */
 
 static void report_done(struct report *report) {
@@ -299,6 +341,9 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
                 { "no-kubelet", NULL, "succeed whether kubelet runs or not",
                   .ret_switch = &report.is_kubelet_ignored },
                 { "json", NULL, "print JSON", .ret_switch = &report.is_json },
+                { "prometheus", "FILE",
+                  "print metrics for Prometheus, or write them to FILE, an absolute path",
+                  .by_default = STANDARD_OUTPUT, .ret_value = &report.metrics },
                 { NULL },
         };
         struct nb_sources sources;
@@ -312,6 +357,8 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
                                       "'--check': expected a duration such as 12h or 30d");
         nb_sources_init(&sources, options->config_directory);
         r = read_report(&sources, &report, f);
+        if (report.metrics && r != -ENOMEM)
+                return report_metrics(&report, r, f);
         if (r < 0)
                 return r;
         if (report.is_json) {

@@ -53,6 +53,7 @@ struct reading {
         struct nb_timeline_row row; /* of the current stage; `code` is its last failure */
         uint64_t last_usec;         /* of the last entry */
         uint64_t connected_usec;    /* of the last connection of this stage; 0: none */
+        uint64_t waiting_usec;      /* of the first failure of this stage; 0: none */
         bool is_over;
 };
 
@@ -64,7 +65,7 @@ static void end_row(struct reading *reading, uint64_t end_usec) {
         nb_timeline_add(reading->timeline, row);
         row->begin_usec = end_usec;
         row->code[0] = '\0';
-        reading->connected_usec = 0;
+        reading->connected_usec = reading->waiting_usec = 0;
 }
 
 /* Adds the last row, and the result of the join. */
@@ -122,6 +123,8 @@ static void take_entry(struct reading *reading, const struct nb_unit_entry *entr
                 end_join(reading, entry->when_usec, NB_TIMELINE_FAILED, "stopped", entry->message);
         } else if (entry->error[0] && entry->priority > LOG_ERR) {
                 NB_TEXT_COPY_LINE(row->code, entry->error);
+                if (reading->waiting_usec == 0)
+                        reading->waiting_usec = entry->when_usec;
         } else if (entry->error[0]) {
                 end_join(reading, entry->when_usec, NB_TIMELINE_FAILED, entry->error,
                          entry->message);
@@ -135,6 +138,7 @@ static void end_unfinished(struct reading *reading, const struct nb_unit_entry *
         char waited[sizeof(reading->row.code)];
 
         NB_TEXT_COPY_LINE(waited, reading->row.code);
+        reading->timeline->waiting_since_usec = reading->waiting_usec;
         if (nb_unit_show(UNIT, &state, &ignored) < 0 || strcmp(state.active, "activating") == 0)
                 end_join(reading, (uint64_t)time(NULL) * 1000000, NB_TIMELINE_UNDER_WAY, waited,
                          waited[0] ? last->message : "");
@@ -275,6 +279,8 @@ void nb_timeline_put_json(const struct nb_timeline *timeline, const char *key,
         nb_json_put_string(writer, "outcome", outcomes[timeline->outcome].name);
         put_text(writer, "error", timeline->code);
         put_text(writer, "message", timeline->message);
+        nb_time_format((time_t)(timeline->waiting_since_usec / 1000000), seconds);
+        put_text(writer, "waitingSince", timeline->waiting_since_usec > 0 ? seconds : "");
         nb_json_open(writer, "stages", '[');
         for (size_t i = 0; i < timeline->n_rows; i++)
                 put_row(timeline, &timeline->rows[i], writer);

@@ -30,8 +30,10 @@ struct nb_timeline {
         size_t n_rows;
         uint64_t begin_usec, end_usec;
         enum nb_timeline_outcome outcome;
-        char code[64];      /* of the failure that ended it; "" if there was none */
-        char message[1024]; /* of that failure */
+        uint64_t waiting_since_usec; /* under way: when it began to wait for `code`; 0: it does not
+                                      */
+        char code[64];               /* of the failure that ended it; "" if there was none */
+        char message[1024];          /* of that failure */
 };
 
 /*

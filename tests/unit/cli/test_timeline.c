@@ -106,7 +106,8 @@ static void formats_json(void **state) {
         assert_string_equal(text, "{\"begin\":\"2026-01-02T03:04:05.000000Z\","
                                   "\"durationUsec\":2000000,\"outcome\":\"failed\","
                                   "\"error\":\"csr-denied\",\"message\":\"it was "
-                                  "\\\"denied\\\"\",\"stages\":[{\"stage\":\"discover\","
+                                  "\\\"denied\\\"\",\"waitingSince\":null,"
+                                  "\"stages\":[{\"stage\":\"discover\","
                                   "\"offsetUsec\":0,\"durationUsec\":20000,\"outcome\":"
                                   "\"done\",\"error\":null}]}");
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "cli/status/node_metrics.h"
+#include "system/clock.h"
+
+#define PREFIX "node_bootstrap_"
+
+/* In the order of a join. The network side writes the journal as well, so only these are labels.
+ * No value of a label needs to be escaped: they are words, as are the codes of failures.def and the
+ * join method in the record, which is read by its table. */
+static const char *const stages[] = {
+        "prepare", "metadata", "discover",  "connect",   "node",
+        "request", "await",    "configure", "hand-over", "install",
+};
+
+static void put_head(struct nb_buffer *text, const char *name, const char *help) {
+        nb_buffer_printf(text, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s gauge\n", name, help,
+                         name);
+}
+
+static void put_value(struct nb_buffer *text, const char *name, const char *help, bool is_known,
+                      int64_t value) {
+        if (!is_known)
+                return;
+        put_head(text, name, help);
+        nb_buffer_printf(text, PREFIX "%s %" PRId64 "\n", name, value);
+}
+
+static void put_time(struct nb_buffer *text, const char *name, const char *help, time_t when) {
+        put_value(text, name, help, when > 0, when);
+}
+
+static void put_code(struct nb_buffer *text, const char *name, const char *help, enum nb_code code,
+                     time_t value) {
+        put_head(text, name, help);
+        nb_buffer_printf(text, PREFIX "%s{code=\"%s\"} %" PRId64 "\n", name,
+                         nb_failure_info(code)->slug, (int64_t)value);
+}
+
+static void put_seconds(struct nb_buffer *text, uint64_t usec) {
+        nb_buffer_printf(text, "%" PRIu64 ".%06" PRIu64 "\n", usec / 1000000, usec % 1000000);
+}
+
+static void put_durations(struct nb_buffer *text, const struct nb_timeline *timeline) {
+        put_head(text, "join_duration_seconds", "How long the last join took.");
+        nb_buffer_append_string(text, PREFIX "join_duration_seconds ");
+        put_seconds(text, timeline->end_usec - timeline->begin_usec);
+        put_head(text, "join_stage_duration_seconds", "How long each stage of that join took.");
+        for (size_t i = 0; i < N_ELEMENTS(stages); i++) {
+                uint64_t usec = 0;
+                bool is_found = false;
+
+                for (size_t row = 0; row < timeline->n_rows; row++) {
+                        if (strcmp(timeline->rows[row].stage, stages[i]) != 0)
+                                continue;
+                        usec += timeline->rows[row].end_usec - timeline->rows[row].begin_usec;
+                        is_found = true;
+                }
+                if (!is_found)
+                        continue;
+                nb_buffer_printf(text, PREFIX "join_stage_duration_seconds{stage=\"%s\"} ",
+                                 stages[i]);
+                put_seconds(text, usec);
+        }
+}
+
+static void put_join(struct nb_buffer *text, const struct nb_machine_state *state) {
+        const struct nb_timeline *timeline = &state->timeline;
+        enum nb_code code = nb_failure_find(timeline->code);
+
+        if (state->timeline_r <= 0)
+                return;
+        if (timeline->outcome == NB_TIMELINE_DONE)
+                put_durations(text, timeline);
+        else if (code == NB_NONE)
+                return;
+        else if (timeline->outcome == NB_TIMELINE_UNDER_WAY)
+                put_code(text, "join_waiting_since_timestamp_seconds",
+                         "Since when the join has been waiting, and for what.", code,
+                         (time_t)(timeline->waiting_since_usec / 1000000));
+        else
+                put_code(text, "join_last_failure", "The failure that ended the last join.", code,
+                         1);
+}
+
+static time_t find_first_end(const struct nb_certificates *ca) {
+        time_t first = nb_certificate_not_after(ca, 0);
+
+        for (size_t i = 1; i < nb_certificates_count(ca); i++)
+                if (nb_certificate_not_after(ca, i) < first)
+                        first = nb_certificate_not_after(ca, i);
+        return first;
+}
+
+void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buffer *text) {
+        const struct nb_present *present = &state->node.present;
+        const struct nb_record *record = &present->record;
+        bool is_known = !nb_machine_is_unknown(state);
+
+        put_head(text, "info", "The version of node-bootstrap, and how this machine has joined.");
+        nb_buffer_printf(text, PREFIX "info{version=\"" NB_VERSION "\",method=\"%s\"} 1\n",
+                         record->discovery);
+        put_value(text, "joined", "Whether kubelet has a certificate that it can use.", is_known,
+                  nb_inspection_is_kept(&state->node.inspection));
+        put_value(text, "kubelet_running",
+                  "Whether kubelet runs, and neither ended a moment ago nor is about to.",
+                  is_known && state->kubelet.active[0],
+                  !strcmp(state->kubelet.active, "active") &&
+                          state->kind != NB_MACHINE_KUBELET_CRASHING &&
+                          state->kind != NB_MACHINE_KUBELET_UNPREPARED);
+        put_time(text, "joined_timestamp_seconds", "When this machine joined.",
+                 nb_time_parse(record->joined_at));
+        put_join(text, state);
+        if (present->chain) {
+                put_time(text, "certificate_not_before_timestamp_seconds",
+                         "When kubelet's certificate begins to be valid.",
+                         nb_certificate_not_before(present->chain, 0));
+                put_time(text, "certificate_expiration_timestamp_seconds",
+                         "When kubelet's certificate expires.",
+                         nb_certificate_not_after(present->chain, 0));
+                put_time(text, "certificate_renewal_timestamp_seconds",
+                         "From when on kubelet's certificate is renewed.",
+                         nb_machine_renewal(state));
+        }
+        if (present->ca)
+                put_time(text, "ca_expiration_timestamp_seconds",
+                         "When the first of the CAs in kubelet's CA file expires.",
+                         find_first_end(present->ca));
+        put_time(text, "refresh_success_timestamp_seconds",
+                 "When the last refresh that is known to have succeeded was started.",
+                 state->refreshed);
+        put_time(text, "report_timestamp_seconds", "When these metrics were written.",
+                 state->node.context.now);
+}

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap status --prometheus: what it prints in each state, which alerts this raises, and the queries of the dashboard."""
+
+import json
+import os
+import re
+import socket
+import stat
+import subprocess
+import urllib.request
+
+import pytest
+
+import pki
+import prometheus
+from admin_cluster import Cluster, controllers
+from joined import RECORD, Place
+from journal import BEGIN, SECOND
+from machine import FAILURES, Machine
+
+P = "node_bootstrap_"
+DAY = 24 * 3600
+REFRESH = "node-bootstrap-refresh.service"
+
+
+@pytest.fixture
+def make(tmp_path):
+    places = []
+
+    def new(**options):
+        path = tmp_path / f"place-{len(places)}"
+        path.mkdir()
+        places.append(Place(path, **options))
+        return places[-1]
+
+    yield new
+    for place in places:
+        place.manager.close()
+
+
+def read(place, status=0):
+    done = place.run("status", "--prometheus")
+    assert done.returncode == status, done
+    found = {series.removeprefix(P): value for series, value in prometheus.read(done.stdout).items()}
+    assert all(series.startswith(P) for series in prometheus.read(done.stdout))
+    return found
+
+
+def assert_agrees(place, found):
+    """With --json, whatever the state is."""
+    told = json.loads(place.run("status", "--json").stdout)
+    assert found.get("joined") == told["joined"]
+    for series, key in (("not_before", "notBefore"), ("expiration", "notAfter"), ("renewal", "rotationFrom")):
+        assert iso(found.get(f"certificate_{series}_timestamp_seconds")) == told.get("certificate", {}).get(key)
+    assert iso(found.get("joined_timestamp_seconds")) == told.get("joinedAt")
+    join = told["lastJoin"] or {"outcome": None, "error": None, "stages": []}
+    is_done, codes = join["outcome"] == "done", {series: code for series in found if (code := re.search('code="([^"]+)', series))}
+    assert {code[1] for code in codes.values()} == ({join["error"]} - {None})
+    assert found.get("join_duration_seconds", 0) == (join["durationUsec"] / SECOND if is_done else 0)
+    spans = {}
+    for stage in join["stages"] if is_done else []:
+        spans[stage["stage"]] = spans.get(stage["stage"], 0) + stage["durationUsec"] / SECOND
+    assert {re.search('stage="(.*)"', series)[1]: value for series, value in found.items() if "stage=" in series} == pytest.approx(spans)
+    return told
+
+
+def iso(when):
+    return None if when is None else subprocess.run(["date", "--utc", f"--date=@{when:.0f}", "+%Y-%m-%dT%H:%M:%SZ"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def a_join(journal, run="1"):
+    journal.done(0.02, "discover", 0.02, run=run).done(0.03, "request", 0.01, run=run).failure(0.04, "csr-pending", "await", priority=4, run=run)
+    journal.done(2.03, "await", 2.0, run=run).done(2.05, "request", 0.01, run=run)
+    return journal.entry(2.05, "joined", run=run).entry(2.06, "installed", STAGE="install", run=run)
+
+
+def unjoin(place, active, **more):
+    for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
+        place.machine.target(path).unlink()
+    place.kubelet("inactive", "dead")
+    place.service.update(ActiveState=active, **more)
+
+
+def joined(place):
+    a_join(place.journal)
+
+
+def waiting(place):
+    unjoin(place, "activating")
+    place.journal.failure(1, "token-unknown", "discover", priority=4).done(2, "discover", 2)
+    place.journal.failure(5, "csr-pending", "await", priority=4).failure(13, "csr-pending-unbound", "await", priority=4)
+
+
+def failed(place):
+    unjoin(place, "failed")
+    place.journal.failure(1, "token-rejected", "request")
+
+
+def crashing(place):
+    place.kubelet("activating", "auto-restart", NRestarts="3")
+
+
+def unanswered(place):
+    place.manager.units.clear()
+
+
+def damaged(place):
+    """Whether this machine has joined depends on what the settings say."""
+    unjoin(place, "failed")
+    place.machine.put("etc/node-bootstrap/config.yaml", "{", 0o644)
+    place.journal.failure(1, "settings-malformed")
+
+
+OLD, NEW = {"start": -280 * DAY, "end": 20 * DAY}, {"start": -10 * DAY, "end": 355 * DAY}
+# How, certificate, how many days the CA is valid; exit status; series that there are, and that there are not; after how many minutes which alerts fire.
+STATES = {
+    "joined": (joined, NEW, 3650, 0, {"joined": 1, "kubelet_running": 1, 'join_stage_duration_seconds{stage="request"}': 0.02,
+               "join_duration_seconds": 2.06}, ["code", "refresh"], {59: []}),
+    "kubelet-crashing": (crashing, NEW, 3650, 0, {"joined": 1, "kubelet_running": 0}, ["code", "duration"], {4: [], 6: ["KubeletDown"]}),
+    "kubelet-unknown": (unanswered, NEW, 3650, 5, {"joined": 1}, ["running"], {4: [], 6: ["KubeletDown"]}),
+    "not renewed": (joined, OLD, 3650, 0, {"joined": 1}, [], {14: [], 16: ["CertificateNotRenewed"]}),
+    "a CA that ends": (joined, NEW, 29, 0, {"joined": 1}, [], {1: ["CaExpires"]}),
+    "waiting": (waiting, NEW, 3650, 0, {"joined": 0, "kubelet_running": 0, 'join_waiting_since_timestamp_seconds{code="csr-pending-unbound"}': BEGIN // SECOND + 5},
+                ["duration", "last_failure", "certificate", "joined_timestamp"], {5: [], 14: [], 16: ["NotJoined"]}),
+    "failed": (failed, NEW, 3650, 0, {"joined": 0, 'join_last_failure{code="token-rejected"}': 1}, ["waiting", "duration"], {14: [], 16: ["NotJoined"]}),
+    "damaged settings": (damaged, NEW, 3650, 78, {'join_last_failure{code="settings-malformed"}': 1}, ["joined", "running"], {14: [], 16: ["NotJoined"]}),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_states(make, tmp_path, name):
+    prepare, validity, days, status, present, absent, alerts = STATES[name]
+    place = make(ca=pki.CA(end=days * DAY, start=-1000 * DAY), **validity)
+    prepare(place)
+    place.journal.write()
+    found = read(place, status)
+    print(name, json.dumps(found, indent=1))
+    assert {series: found.get(series) for series in present} == pytest.approx(present)
+    assert not [series for series in found for word in absent if word in series]
+    if status != 78:
+        assert_agrees(place, found)
+    whole = {P + series: value for series, value in found.items()}
+    for minutes, names in alerts.items():
+        prometheus.assert_fires(tmp_path, whole, minutes, *names)
+    prometheus.assert_fires(tmp_path, whole, 17, *{*alerts[max(alerts)], "ReportOld"}, is_written=False)
+
+
+def test_the_message_of_a_wait_has_its_begin(make):
+    """Also long after it was logged, and in each output."""
+    place = make()
+    waiting(place)
+    place.journal.write()
+    told = json.loads(place.run("status", "--json").stdout)
+    assert "waiting since 2026-01-02T03:04:10Z (csr-pending-unbound): " in told["message"]
+    assert told["lastJoin"]["waitingSince"] == "2026-01-02T03:04:10Z"
+
+
+def test_the_refresh(make):
+    """systemd knows a refresh that changed nothing; the record has the last that did, also after a reboot."""
+    place = make()
+    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "caFileHashes": [place.ca.pin], "refreshedAt": "2026-02-02T03:04:05Z"}))
+    refresh = {"LoadState": "loaded", "ActiveState": "inactive", "InactiveExitTimestamp": str(BEGIN + 60 * DAY * SECOND)}
+    for properties, expected in ((None, "2026-02-02T03:04:05Z"), (refresh, "2026-03-03T03:04:05Z"), ({**refresh, "ActiveState": "failed"}, "2026-02-02T03:04:05Z")):
+        place.manager.units[REFRESH] = properties
+        assert iso(read(place)["refresh_success_timestamp_seconds"]) == expected
+
+
+def test_what_others_write_makes_no_labels(make):
+    """The network side, which may be compromised, writes the journal."""
+    place = make()
+    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "discovery": 'a"b\\c'}))
+    a_join(place.journal.done(0, 'x"} 1\n# evil', 0).done(0.01, "another", 0.01)).write()
+    found = read(place)
+    assert re.fullmatch('{version="[0-9.]+"}', next(series for series in found if series.startswith("info")).removeprefix("info"))
+    assert {series for series in found if "stage=" in series} == {f'join_stage_duration_seconds{{stage="{stage}"}}' for stage in ("discover", "request", "await", "install")}
+    unjoin(place, "failed")
+    place.journal.entry(9, "token-rejected", run="2", ERROR="no-such-code", PRIORITY=3).write()
+    assert not [series for series in read(place) if "code" in series]
+
+
+# --- The file ---
+
+def plant(path, kind):
+    if kind == "a file":
+        path.write_text("old")
+        path.chmod(0o600)
+    elif kind == "a link":
+        path.symlink_to(path.parent / "victim")
+    elif kind == "a directory":
+        path.mkdir()
+    elif kind == "a FIFO":
+        os.mkfifo(path)
+
+
+@pytest.mark.parametrize("is_temporary", [False, True], ids=["of the file", "of the temporary file"])
+@pytest.mark.parametrize("kind", ["nothing", "a file", "a link", "a directory", "a FIFO"])
+def test_whoever_owns_the_folder(make, tmp_path, kind, is_temporary):
+    """Something is there under the name; nothing is written through it, and the old file stays if there is a failure."""
+    folder, place = tmp_path / "folder", make()
+    folder.mkdir()
+    (folder / "victim").write_text("victim")
+    if is_temporary:
+        (folder / "n.prom").write_text("old")
+    plant(folder / (".n.prom.tmp" if is_temporary else "n.prom"), kind)
+    done = place.run("status", f"--prometheus={folder}/n.prom")
+    assert (folder / "victim").read_text() == "victim" and done.stdout == ""
+    if kind == "a directory":
+        assert done.returncode == 73 and f"metrics-unwritable: cannot write '{folder}/n.prom': Is a directory" in done.stderr
+        assert FAILURES["metrics-unwritable"]["remedy"].replace("`", "") in done.stderr.replace("`", "")
+        assert not is_temporary or (folder / "n.prom").read_text() == "old"
+        return
+    found = os.lstat(folder / "n.prom")
+    assert done.returncode == 0 and stat.filemode(found.st_mode) == "-rw-r--r--" and sorted(os.listdir(folder)) == ["n.prom", "victim"]
+    assert f"{P}joined" in prometheus.read((folder / "n.prom").read_text())
+
+
+@pytest.mark.parametrize("path, status, words", [
+    ("/no/such/folder/n.prom", 73, "metrics-unwritable: cannot write '/no/such/folder/n.prom': No such file or directory"),
+    ("n.prom", 64, "usage: '--prometheus': expected an absolute path"), ("/tmp/", 64, "usage: '--prometheus': expected an absolute path"),
+])
+def test_a_path_that_is_wrong(make, path, status, words):
+    done = make().run("status", f"--prometheus={path}")
+    assert done.returncode == status and words in done.stderr
+
+
+# --- The dashboard ---
+
+def served_by_a_controller(api, cluster):
+    """Its metrics, after it has decided on requests."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with controllers(api) as start:
+        start(f"--listen=127.0.0.1:{port}")
+        cluster.token("aaaaaa", "n1")
+        cluster.request("typo", "n2")
+        cluster.request("one", "n1")
+        cluster.await_approval("one")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+            return prometheus.read(answer.read().decode())
+
+
+def test_every_query_of_the_dashboard_finds_something(make, api, tmp_path):
+    """In metrics that nodes and a controller have really reported; it asks for no others."""
+    reports = {"controller": served_by_a_controller(api, Cluster(api))}
+    for prepare in (joined, waiting, failed):
+        place = make()
+        prepare(place)
+        place.journal.write()
+        reports[prepare.__name__] = prometheus.read(place.run("status", "--prometheus").stdout)
+    dashboard = json.loads((prometheus.FOLDER / "dashboard.json").read_text())
+    queries = [target["expr"].replace("$__rate_interval", "5m") for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(queries) >= len(dashboard["panels"]) >= 8 and len({panel["title"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    known = {series.partition("{")[0] for found in reports.values() for series in found}
+    rules = prometheus.NODE_ALERTS.read_text() + (prometheus.FOLDER / "alerts.yaml").read_text()
+    assert set(re.findall(r"node_bootstrap_\w+", " ".join([*queries, rules]))) <= known
+    rows = [row for instance, found in reports.items() for row in prometheus.recorded(found, instance)]
+    prometheus.query(tmp_path, rows, {f"count({query}) > bool 0": 1 for query in queries}, 20)
