@@ -105,15 +105,15 @@ def test_metrics(manual, cluster, tmp_path):
     assert done.returncode == 5 and "_joined " not in done.stdout and prometheus.REPORT in done.stdout
     node.run("node-bootstrap", "reset", "--force", "--setup")
     assert await_report(node)["node_bootstrap_joined"] == 0
-    node.run("systemctl", "disable", "--now", TIMER)
+    shell(node, f"systemctl reload --no-block {SERVICE}; systemctl disable --now {TIMER}")    # which must not write it again
     await_state(node, SERVICE, "inactive")
-    assert not node.exists(FILE)
+    assert os.listdir(node.path(FOLDER)) == []
 
     # The documented drop-in, and a purge.
     node.drop_in(SERVICE, next(e.text for e in documentation.examples("unit") if e.argument == SERVICE), "folder.conf")
     shell(node, f"mkdir /srv/textfile; systemctl enable --now {TIMER}")
     await_report(node, "/srv/textfile/node-bootstrap.prom")
     assert not node.exists(FILE)
-    node.run("dpkg", "--purge", "node-bootstrap")
+    shell(node, f"systemctl reload --no-block {SERVICE}; dpkg --purge node-bootstrap")
     assert os.listdir(node.path("/srv/textfile")) == [] and "node-bootstrap" not in node.run("systemctl", "list-units", "--failed").stdout
     assert not [name for name in os.listdir(node.path("/etc/systemd/system")) if name.startswith("timers.target") and node.exists(f"/etc/systemd/system/{name}/{TIMER}")]
