@@ -38,7 +38,7 @@ def machine(new_node, cluster, world, admin_tree):
 
 
 class Ansible:
-    """Runs the playbook. Each run is shown as one line: what --check said, and what happened."""
+    """Runs the playbook of docs/install.md."""
 
     def __init__(self, node):
         self.node, self.outputs = node, []
@@ -53,15 +53,16 @@ class Ansible:
         [recap] = re.findall(r"^localhost +: (.*)$", done.stdout, re.M)
         counts = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", recap)}
         message = re.search(r'"msg": "([a-z-]+: .*)"', done.stdout)
+        print(f"{'--check' if '--check' in options else '':8}{recap}")
         return (counts["changed"], counts["failed"], message and message[1]), done.stdout
 
     def run(self, what, token, changed, failed=0, **variables):
         """--check, which changes nothing, and then the same without it."""
+        print(what)
         before = self.tree()
         predicted, _ = self.play(token, "--check", **variables)
         assert self.tree() == before, "--check changed something"
         happened, said = self.play(token, **variables)
-        print(f"{what:40} --check: changed={predicted[0]} failed={predicted[1]}   then: changed={happened[0]} failed={happened[1]}")
         assert happened[:2] == (changed, failed), said
         return predicted, happened
 

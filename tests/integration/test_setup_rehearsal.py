@@ -163,15 +163,17 @@ def test_differences(tmp_path):
 
 
 def test_failure_after_some_changes(tmp_path):
-    """The list ends where setup ended."""
+    """The list ends where setup ended; what is not UTF-8 is replaced."""
+    tmp_path = tmp_path / "a\udcff"
+    tmp_path.mkdir()
     (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text(TOKEN)
     argv = [find_program("node-bootstrap"), "setup", "--json", f"--root={tmp_path}", *GOOD.replace("@TOKEN@", str(tmp_path / "token")).split()]
     (tmp_path / "etc/credstore/.node-bootstrap.token.tmp").mkdir(parents=True)
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = subprocess.run(argv, capture_output=True, check=False)
     result = json.loads(done.stdout)
     assert done.returncode == result["exitStatus"] == int(FAILURES["setup-unwritable"]["exit"]) and result["failure"]["code"] == "setup-unwritable"
-    assert result["changed"] and result["changes"] == [{"action": "write", "path": str(tmp_path) + DOCUMENT}] and result["state"] is None
+    assert result["changed"] and result["changes"] == [{"action": "write", "path": str(tmp_path).replace("\udcff", "?") + DOCUMENT}] and result["state"] is None
 
 
 def test_link_in_an_image(tmp_path):

@@ -343,11 +343,13 @@ int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
         if (setup->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
         r = begin_service(setup, &watch, f);
-        if (r < 0) {
-        } else if (setup->is_start_unwanted) {
+        if (r >= 0 && setup->is_start_unwanted)
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
-        } else if (setup->wait == NB_SETUP_WAIT_NONE) {
-        } else if (watch.is_begun) {
+        if (r < 0 || setup->is_start_unwanted || setup->wait == NB_SETUP_WAIT_NONE) {
+                nb_unit_journal_freep(&watch.journal);
+                return r;
+        }
+        if (watch.is_begun) {
                 r = watch_to_end(&watch, f);
         } else {
                 /* Whether kubelet works is not known before it was asked. */
@@ -364,16 +366,14 @@ int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
         until_ms = nb_now_ms() + KUBELET_MS;
         if (until_ms > watch.deadline_ms)
                 until_ms = watch.deadline_ms;
-        if (r == 0 && !setup->is_start_unwanted && setup->wait != NB_SETUP_WAIT_NONE &&
-            setup->wait != NB_SETUP_WAIT_JOINED)
+        if (r == 0 && setup->wait != NB_SETUP_WAIT_JOINED)
                 r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG,
                                   until_ms, &runs, f);
         if (r < 0 && f->code == NB_NONE && nb_now_ms() >= until_ms)
                 r = nb_failure_set(f, NB_KUBELET_DOWN, 0,
                                    "this machine has joined, but kubelet has only just started; "
                                    "stopped watching before it was clear that it keeps running");
-        if (r == 0 && (runs || (setup->wait == NB_SETUP_WAIT_NODE && !setup->is_start_unwanted)))
-                r = nb_setup_await_node(setup, runs, until_ms, f);
-        fflush(stdout);
-        return r;
+        return r == 0 && (runs || setup->wait == NB_SETUP_WAIT_NODE)
+                       ? nb_setup_await_node(setup, runs, until_ms, f)
+                       : r;
 }

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/setup/setup_internal.h"
 #include "system/log.h"
 #include "system/process.h"
@@ -370,7 +371,7 @@ static void print_change(const struct nb_setup *setup, const struct nb_setup_cha
 
 bool nb_setup_put_changes(struct nb_setup *setup) {
         struct nb_json_writer *writer = &setup->writer;
-        char target[NB_SETUP_PATH_SIZE];
+        char target[NB_SETUP_PATH_SIZE], line[NB_SETUP_PATH_SIZE];
         bool is_any = false;
 
         nb_json_open(writer, "changes", '[');
@@ -381,9 +382,11 @@ bool nb_setup_put_changes(struct nb_setup *setup) {
                         continue;
                 is_any = true;
                 format_target(setup, change, target);
+                /* --root may have any bytes. */
+                NB_TEXT_COPY_LINE(line, target);
                 nb_json_open(writer, NULL, '{');
                 nb_json_put_string(writer, "action", verbs[change->action].name);
-                nb_json_put_string(writer, change->folder ? "path" : "unit", target);
+                nb_json_put_string(writer, change->folder ? "path" : "unit", line);
                 nb_json_close(writer);
         }
         nb_json_close(writer);
