@@ -168,8 +168,10 @@ def test_encrypted_where_there_is_a_key(fresh, cluster):
     fresh.run("systemd-creds", "setup")
     fresh.write("/root/token", f"{token}\n", 0o600)
     words = f"{cluster.front.endpoint} --token-file=/root/token --ca-cert-hash={cluster.ca.pin}"
+    predicted = json.loads(set_up(fresh, f"--json --dry-run {words} 2>/dev/null").stdout)["changes"]
     said = set_up(fresh, words).stdout
     cluster.await_node(fresh.name)
+    assert re.findall("^wrote +(.*)$", said, re.M) == [change["path"] for change in predicted if change["action"] == "write"]
     assert f"wrote    {ENCRYPTED}" in said and not fresh.exists(TOKEN)
     assert mode(fresh, ENCRYPTED) == ("-rw-------", 0, 0) and mode(fresh, "/etc/credstore.encrypted") == ("drwx------", 0, 0)
     assert token.secret.encode() not in fresh.read(ENCRYPTED)

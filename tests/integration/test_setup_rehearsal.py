@@ -45,11 +45,13 @@ def site(text):
 WROTE = [f"write {DOCUMENT}", f"write {CREDENTIAL}"]
 ENABLED, STARTED = f"enable {UNIT}", f"start {UNIT}"
 RENEW = f"echo {OTHER} >$folder/token"
+KEY = "mkdir /var/lib/systemd; echo 0123456789abcdef0123456789abcdef >/etc/machine-id; systemd-creds setup >&2"
 JOINED = GOOD.replace(PIN, "@PIN@")
 
 # name, state of the service, what happens before, words, changes or the code of the refusal
 STATES = [
     ("a fresh machine", "inactive", "", GOOD, [*WROTE, ENABLED, STARTED]),
+    ("a key on a volatile disk", "inactive", KEY, GOOD, [*WROTE, ENABLED, STARTED]),
     ("a fresh machine that is not to start", "inactive", "", f"{GOOD} --no-start", [*WROTE, ENABLED]),
     ("a fresh machine that is not watched", "inactive", "", GOOD.replace("=joined", "=none"), [*WROTE, ENABLED, STARTED]),
     ("configured the same, and stopped", "inactive enabled", earlier(), GOOD, [STARTED]),

@@ -222,8 +222,8 @@ bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
 
 void nb_setup_add_change(struct nb_setup *setup, const struct nb_setup_change *change);
 
-/* Plans the files from `steps` and the document, and encrypts credentials, in a rehearsal without
- * writing them. Released by nb_setup_done(). NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED. */
+/* Plans the files from `steps` and the document, and encrypts credentials. Released by
+ * nb_setup_done(). NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED. */
 int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f);
 
 /* How the service is enabled and, if wanted, started. NB_SETUP_COMMAND_FAILED. */

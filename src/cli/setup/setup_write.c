@@ -168,8 +168,8 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, bool
         struct nb_process_result result;
         int r = 0;
 
-        /* Encrypting may create a host key. */
-        if (*is_encrypted && !setup->is_rehearsal) {
+        /* Encrypting creates a host key where there is none. */
+        if (*is_encrypted && (!setup->is_rehearsal || access(HOST_KEY, F_OK) == 0)) {
                 r = run_creds("encrypt", name, data, &setup->ciphertexts[secret], &result);
                 if (r < 0 && r != -EKEYREJECTED)
                         return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
