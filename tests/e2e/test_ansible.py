@@ -18,7 +18,7 @@ pytestmark = pytest.mark.each_release
 
 ROLE = "usr/share/ansible/roles/node_bootstrap"
 [PLAYBOOK] = documentation.examples("ansible")
-CONFIG = "[connection]\npipelining = true\n"
+CONFIG = "[defaults]\ngathering = explicit\n[connection]\npipelining = true\n"
 INVENTORY = "[workers]\nlocalhost ansible_connection=local\n"
 VARIABLES = "/root/variables.yaml"
 
@@ -98,6 +98,7 @@ def test_role(machine, cluster):
     predicted, happened = ansible.run("the same, forced", token, 1, node_bootstrap_settings=changed, node_bootstrap_force=True)
     assert predicted == happened
 
+    assert ansible.play(token, node_bootstrap_wait="misspelt")[0][:2] == (0, 1), "and what Ansible itself says then"
     machine.path(VARIABLES).unlink()
     machine.run("journalctl", "--sync")
     assert not found_in(machine), "in a file that is no credential"
