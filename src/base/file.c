@@ -55,7 +55,7 @@ static int make_folder(int root_fd, const char *path, mode_t mode, uint64_t reso
         const char *name;
         int r;
 
-        if (fd == -ENOENT) {
+        if (fd == -ENOENT && mode != 0) {
                 r = nb_path_split(path, parent, sizeof(parent), &name);
                 if (r < 0)
                         return r;

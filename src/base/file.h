@@ -45,7 +45,8 @@ int nb_path_make_folder(int root_fd, const char *path, mode_t mode, int *ret_fd)
 int nb_folder_open_below(const char *root, const char *path, int *ret_fd);
 
 /* nb_path_make_folder() below `root` (NULL: the root directory of this machine). Follows no
- * symbolic link below `root`, since somebody else may have created the image. -ELOOP for a link. */
+ * symbolic link below `root`, since somebody else may have created the image. -ELOOP for a link.
+ * `mode` 0: creates nothing; -ENOENT if it is missing. */
 int nb_folder_make(const char *root, const char *path, mode_t mode, int *ret_fd);
 
 /* Opens a stream of the entries of an open directory, with its own descriptor. NULL and errno on

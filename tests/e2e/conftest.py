@@ -25,6 +25,7 @@ from harness.wait import until  # noqa: E402
 
 FIRST_BOOT = ["cloud-init", "ignition", "openssh-server"]  # packages that some machines have, see harness/image.py
 FIRST_BOOT_OF_ANOTHER_RELEASE = ["cloud-init"]  # whose version matters
+ANSIBLE = ["ansible-core", "python3-apt"]
 counter = itertools.count(1)
 
 
@@ -32,7 +33,7 @@ class World:
     """What the session has set up before its first test."""
 
     missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
-    pristine = dependencies = ignition = workshop = mkosi_debs = None
+    pristine = dependencies = ignition = workshop = mkosi_debs = ansible_debs = None
 
 
 def pytest_addoption(parser):
@@ -66,6 +67,8 @@ def before(package, release):
     World.is_other_release = release != image.SUITE
     packages = FIRST_BOOT_OF_ANOTHER_RELEASE if World.is_other_release else FIRST_BOOT
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
+    ansible = ANSIBLE if World.is_other_release else [*ANSIBLE, "ansible-lint"]
+    World.ansible_debs = sorted(image.debs(World.base, *ansible, suite=release).iterdir())
     World.pristine = image.debian(release, ["systemd-sysv"])
     World.dependencies = sorted(image.debs(World.pristine, *image.LIBRARIES, *image.AUTOPKGTEST, suite=release).iterdir())
     [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap setup on real machines: from a pasted `kubeadm join` to a node, and from one set of values to another."""
 
+import json
 import re
 import signal
 import stat
@@ -101,6 +102,9 @@ def test_wait_for_the_node(fresh, cluster):
     assert "\nkubelet runs\n" in said and said.endswith(f"\nthe cluster has the Node '{fresh.name}'\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
     cluster.delete_node(fresh.name)
     failed(set_up(fresh, f"{line} --wait=node --timeout=5s", check=False), "node-deleted")
+    done = set_up(fresh, f"--json {line} --wait=node --timeout=1s 2>/dev/null", check=False)
+    result = json.loads(done.stdout)
+    assert result["failure"]["code"] == "node-deleted" and result["exitStatus"] == done.returncode and not result["changed"]
     fresh.run("systemctl", "restart", "kubelet.service")
     set_up(fresh, f"{line} --wait=node")
 
@@ -164,8 +168,10 @@ def test_encrypted_where_there_is_a_key(fresh, cluster):
     fresh.run("systemd-creds", "setup")
     fresh.write("/root/token", f"{token}\n", 0o600)
     words = f"{cluster.front.endpoint} --token-file=/root/token --ca-cert-hash={cluster.ca.pin}"
+    predicted = json.loads(set_up(fresh, f"--json --dry-run {words} 2>/dev/null").stdout)["changes"]
     said = set_up(fresh, words).stdout
     cluster.await_node(fresh.name)
+    assert re.findall("^wrote +(.*)$", said, re.M) == [change["path"] for change in predicted if change["action"] == "write"]
     assert f"wrote    {ENCRYPTED}" in said and not fresh.exists(TOKEN)
     assert mode(fresh, ENCRYPTED) == ("-rw-------", 0, 0) and mode(fresh, "/etc/credstore.encrypted") == ("drwx------", 0, 0)
     assert token.secret.encode() not in fresh.read(ENCRYPTED)

@@ -2,49 +2,16 @@
 """node-bootstrap setup on a machine that has joined: the same cluster is left alone, another one is a conflict."""
 
 import hashlib
-import json
-import subprocess
 
 import pytest
 
-import pki
-from machine import FAILURES, NODE, TOKEN, Machine, find_faketime, find_program
+from joined_machine import PIN, JoinedMachine
+from machine import FAILURES, NODE, TOKEN, Machine
 from manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
-PIN = "sha256:" + "ab" * 32
 OTHER_CLUSTER = f"10.0.0.1:6443 --token {TOKEN} --ca-cert-hash {PIN}"
 
-# A machine that has joined, as far as setup looks at it: its own /etc and /var/lib, and systemd if the test has one.
-JOINED = """
-hostname node-1
-mount -t tmpfs none /etc
-mount -t tmpfs none /var/lib
-cp -a "$0/etc/." /etc
-cp -a "$0/var/lib/." /var/lib
-if [ -e "$0/run" ]; then mount --bind "$0/run" /run; fi
-exec "$@"
-"""
-
-
-class JoinedMachine:
-    """Joined to `ca`; what the record names as server is 10.0.0.1:6443."""
-
-    def __init__(self, path):
-        self.machine, self.ca = Machine(path), pki.CA()
-        self.pin = self.ca.pin
-        self.machine.put_joined_before(self.ca.node(NODE), "https://10.0.0.1:6443", ca=self.ca)
-        self.machine.put(Machine.RECORD, json.dumps(RECORD))
-
-    def setup(self, words, faketime=None):
-        argv = [find_program("node-bootstrap"), "setup", "--dry-run", *words.split()]
-        environment = {"PATH": "/usr/sbin:/usr/bin", **({"LD_PRELOAD": find_faketime(), "FAKETIME": faketime, "ASAN_OPTIONS": "verify_asan_link_order=0"} if faketime else {})}
-        return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", JOINED, self.machine.root, *argv],
-                              capture_output=True, text=True, check=False, env=environment)
-
-
-RECORD = {"version": 1, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.2:6443", "caCertHashes": [], "caFileHashes": [PIN],
-          "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x", "kubeconfig": "/" + Machine.KUBECONFIG}
 K3S = "K10@K3S@::node:0123456789abcdef"
 
 # name, words, whether that is the cluster that the machine has joined
@@ -78,7 +45,7 @@ def test_joined_machine_is_left_alone(joined, row):
     assert done.returncode == 0, done.stdout + done.stderr
     assert ("already joined (" in done.stdout and "; unchanged" in done.stdout) is is_same
     assert ("would write " in done.stdout) is not is_same, done.stdout
-    assert "would enable   node-bootstrap.service" in done.stdout, "the service is not enabled"
+    assert "would enable   node-bootstrap.service\n" in done.stdout, "the service is not enabled"
 
 
 def test_enabled_service_of_a_joined_machine(joined):

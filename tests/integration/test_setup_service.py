@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What setup and reset ask systemd for; systemd is a part of the tests, or does not run."""
 
+import re
 import socket
 import subprocess
 import time
@@ -56,6 +57,17 @@ def test_service_is_enabled_without_systemd(tmp_path):
     done = run(tmp_path, *SETUP, "--no-start")
     assert done.returncode == 0, done.stderr
     assert f"enabled  {UNIT}\n" in done.stdout and done.stdout.endswith(f"/etc/systemd/system/{UNIT}\n")
+
+
+@pytest.mark.parametrize("options, started", [([], True), (["--no-start"], False)])
+def test_dry_run(manager, tmp_path, options, started):
+    manager.units[UNIT] = {**AT_REST, "ActiveState": "inactive"}
+    done = run(tmp_path, *SETUP, "--dry-run", *options)
+    assert done.returncode == 0 and manager.calls == [], done.stderr
+    for line in ("would write    /etc/node-bootstrap/config.yaml.d/50-setup.yaml (mode 0644, owner 0)\n", f"would enable   {UNIT}\n"):
+        assert line in done.stdout
+    assert re.search(r"^would write    /etc/credstore(\.encrypted)?/node-bootstrap\.token \(mode 0600, owner 0\)$", done.stdout, re.M)
+    assert (f"would start    {UNIT}\n" in done.stdout) is started and ("--no-start" in done.stdout) is not started
 
 
 # name, words, what is said
@@ -150,6 +162,7 @@ def test_status_of_the_previous_run_is_not_shown(manager, tmp_path):
 
 def test_folders_cannot_be_created(manager, tmp_path):
     """Nothing is written, and nothing is started."""
+    manager.units[UNIT] = AT_REST
     done = run(tmp_path, *SETUP, inside=INSIDE.replace("/etc/kubernetes", ""))
     assert done.returncode == int(FAILURES["directory-missing"]["exit"]) and "wrote" not in done.stdout and manager.calls == []
     assert "directory-missing: systemd-tmpfiles does not create '/etc/kubernetes': " in done.stderr

@@ -40,7 +40,6 @@
 
 #define NB_CHECK_STATE "/var/lib/node-bootstrap" /* $STATE_DIRECTORY of the service */
 #define NB_CHECK_JSON_MAX ((size_t)1024 * 1024)
-#define NB_CHECK_REMEDY_SIZE 4096
 
 /* --- Credentials --- */
 

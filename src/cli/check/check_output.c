@@ -8,6 +8,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/check/check_internal.h"
+#include "cli/failure_json.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -92,30 +93,6 @@ void nb_check_begin_step(struct nb_check *check, const struct nb_check_step *ste
         output->step_ms = output->row_ms = nb_now_ms();
 }
 
-static void write_failure(struct nb_check_output *output, const struct nb_failure *f) {
-        const struct nb_failure_info *info = nb_failure_info(f->code);
-        struct nb_json_writer *writer = &output->writer;
-        char remedy[NB_CHECK_REMEDY_SIZE] = "", detail[sizeof(f->detail)];
-        FILE *stream = fmemopen(remedy, sizeof(remedy) - 1, "w");
-
-        if (!stream) {
-                output->r = -ENOMEM;
-                return;
-        }
-        nb_log_print_remedy(stream, f->code);
-        (void)fclose(stream);
-        remedy[strcspn(remedy, "\n")] = '\0';
-        NB_TEXT_COPY_LINE(detail, f->detail);
-        nb_json_open(writer, "failure", '{');
-        nb_json_put_string(writer, "code", info->slug);
-        nb_json_put_string(writer, "class", nb_class_name(nb_failure_class(f)));
-        nb_json_put_string(writer, "messageID", info->message_id);
-        nb_json_put_string(writer, "subject", info->subject);
-        nb_json_put_string(writer, "detail", detail);
-        nb_json_put_string(writer, "remedy", remedy);
-        nb_json_close(writer);
-}
-
 void nb_check_end_step(struct nb_check *check, const struct nb_failure *f) {
         struct nb_check_output *output = &check->output;
 
@@ -133,10 +110,7 @@ void nb_check_end_step(struct nb_check *check, const struct nb_failure *f) {
         nb_json_put_string(&output->writer, "state", marks[output->worst].name);
         nb_json_put_integer(&output->writer, "durationMs",
                             (int64_t)(nb_now_ms() - output->step_ms));
-        if (f->code != NB_NONE)
-                write_failure(output, f);
-        else
-                nb_json_put_string(&output->writer, "failure", NULL);
+        nb_failure_put_json(f, "failure", &output->writer);
         nb_json_close(&output->writer);
 }
 

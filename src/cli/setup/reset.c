@@ -99,7 +99,9 @@ static int run_installer(const char *config_directory, int *ret_status, struct n
 }
 
 static int remove_setup(const char *config_directory, struct nb_failure *f) {
-        struct nb_setup setup = { .config_directory = config_directory, .is_document_new = true };
+        _cleanup_(nb_setup_done) struct nb_setup setup = { .config_directory = config_directory,
+                                                           .is_start_unwanted = true,
+                                                           .is_document_new = true };
         _cleanup_(nb_closep) int lock_fd = -1;
         int r;
 
@@ -111,7 +113,9 @@ static int remove_setup(const char *config_directory, struct nb_failure *f) {
                 return r;
         for (; setup.n_steps < _NB_SETUP_SECRET_N; setup.n_steps++)
                 setup.steps[setup.n_steps] = NB_SETUP_REMOVE;
-        r = nb_setup_write(&setup, f);
+        r = nb_setup_plan_files(&setup, f);
+        if (r >= 0)
+                r = nb_setup_apply(&setup, NB_SETUP_ACTION_REMOVE, f);
         return r < 0 ? r : nb_systemd_reload(f);
 }
 

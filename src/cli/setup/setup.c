@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "cli/failure_json.h"
 #include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
 #include "files/record.h"
@@ -12,6 +15,8 @@
 #include "system/lock.h"
 #include "system/sources.h"
 #include "system/unit.h"
+
+#define JSON_MAX ((size_t)256 * 1024) /* bytes */
 
 static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
@@ -27,8 +32,6 @@ static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
                                               setup->root)
                              : 0;
         }
-        if (setup->is_rehearsal)
-                return 0;
         if (geteuid() != 0)
                 return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
         if (setup->is_start_unwanted)
@@ -42,19 +45,6 @@ static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
                                                     ": '--config-directory' requires '--no-start' "
                                                     "or '--root'");
         return 0;
-}
-
-static void rehearse_service(const struct nb_setup *setup) {
-        if (setup->root) {
-                printf("would enable and start nothing in an image\n");
-                return;
-        }
-        printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
-        if (!setup->is_start_unwanted)
-                printf("would start    " NB_SETUP_UNIT
-                       ", and show its progress until this machine has joined\n");
-        else
-                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
 }
 
 /* Without kubelet's files, the record still says that this machine has joined. */
@@ -76,12 +66,37 @@ static bool is_replaceable(const struct nb_setup *setup, enum nb_setup_joined jo
                (joined == NB_SETUP_NOT_JOINED && setup->n_kept == 0);
 }
 
+/* Plans everything that is to change. */
+static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
+        enum nb_setup_joined joined = nb_setup_find_joined(setup);
+        bool is_one;
+        int r;
+
+        if (joined != NB_SETUP_JOINED) {
+                r = nb_setup_plan(setup, f);
+                if (r < 0)
+                        return r;
+                if (!setup->is_changed)
+                        printf("this machine is already set up like this; nothing to write\n");
+                if (joined == NB_SETUP_JOINED_ANOTHER && !setup->is_forced)
+                        return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
+                                              "this machine has joined another cluster");
+                is_one = setup->n_different == 1;
+                if (setup->n_different > 0 && !setup->is_forced && !is_replaceable(setup, joined))
+                        return nb_failure_set(
+                                f, NB_SETUP_CONFLICT, 0,
+                                "%u setting%s from this machine's; use --force to replace %s",
+                                setup->n_different, is_one ? " differs" : "s differ",
+                                is_one ? "it" : "them");
+                r = nb_setup_plan_files(setup, f);
+                if (r < 0)
+                        return r;
+        }
+        return setup->root ? 0 : nb_setup_plan_service(setup, f);
+}
+
 static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
-        struct nb_unit_state unit = { .is_enabled = false };
-        struct nb_failure ignored = { 0 };
-        enum nb_setup_joined joined;
-        bool is_one;
         int r;
 
         /* Held until everything is written, but not while the service runs: its installer takes the
@@ -95,37 +110,20 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         if (!setup->root && nb_machine_look(&setup->sources, &setup->state) < 0)
                 return nb_failure_set_memory(f);
         setup->has_never_joined = has_never_joined(setup);
-        joined = nb_setup_find_joined(setup);
-        if (joined == NB_SETUP_JOINED) {
-                if (!setup->is_rehearsal)
-                        return 0;
-                (void)nb_unit_show(NB_SETUP_UNIT, &unit, &ignored);
-                if (!unit.is_enabled)
-                        printf("would enable   " NB_SETUP_UNIT "\n");
-                return 0;
-        }
-        r = nb_setup_plan(setup, f);
+        r = plan_changes(setup, f);
         if (r < 0)
                 return r;
-        if (!setup->is_changed)
-                printf("this machine is already set up like this; nothing to write\n");
-        if (joined == NB_SETUP_JOINED_ANOTHER && !setup->is_forced)
-                return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
-                                      "this machine has joined another cluster");
-        is_one = setup->n_changes == 1;
-        if (setup->n_changes > 0 && !setup->is_forced && !is_replaceable(setup, joined))
-                return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
-                                      "%u setting%s from this machine's; use --force to replace %s",
-                                      setup->n_changes, is_one ? " differs" : "s differ",
-                                      is_one ? "it" : "them");
-        if (setup->is_rehearsal && setup->document.len > 0)
+        if (!setup->is_rehearsal)
+                return nb_setup_apply(setup, NB_SETUP_ACTION_REMOVE, f);
+        if (setup->is_changed && setup->document.len > 0)
                 fputs(setup->document.data, stdout);
-        r = nb_setup_write(setup, f);
-        if (r < 0 || !setup->is_rehearsal)
-                return r;
-        rehearse_service(setup);
+        r = nb_setup_apply(setup, NB_SETUP_ACTION_RELOAD, f);
+        if (setup->root)
+                printf("would enable and start nothing in an image\n");
+        else if (setup->is_start_unwanted)
+                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
         printf("nothing was changed: --dry-run\n");
-        return 0;
+        return r;
 }
 
 /* Nothing was written, so the remedies for the service, which restart it, cannot help. */
@@ -157,31 +155,81 @@ static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f)
         nb_failure_add(f, "; %s", hint);
 }
 
-int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
-        int r;
+static int prepare(struct nb_setup *setup, struct nb_failure *f) {
+        int r = check_machine(setup, f);
 
-        r = nb_setup_read(options, &setup, f);
         if (r >= 0)
-                r = check_machine(&setup, f);
-        if (r >= 0)
-                r = prepare_machine(&setup, f);
-        nb_sources_done(&setup.sources);
-        /* The join does not need kubelet, but the node does. */
-        if (r >= 0 && !setup.root)
-                nb_kubelet_print_causes(&setup.now);
-        fflush(stdout);
-        if (r < 0) {
-                say_what_to_type(&setup, f);
+                r = prepare_machine(setup, f);
+        nb_sources_done(&setup->sources);
+        if (r < 0)
                 return r;
-        }
-        if (setup.root && !setup.is_rehearsal)
+        /* The join does not need kubelet, but the node does. */
+        if (!setup->root)
+                nb_kubelet_print_causes(&setup->now);
+        if (setup->root && !setup->is_rehearsal)
                 printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
                        "` makes kubelet wait for it\n",
-                       setup.root);
-        if (setup.root || setup.is_rehearsal)
-                return 0;
+                       setup->root);
+        return 0;
+}
+
+/* --- JSON --- */
+
+/* Everything that is printed goes to standard error from now on. Returns what was standard output.
+ */
+static int redirect_output(void) {
+        int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+        return fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? -errno : fd;
+}
+
+static int print_json(struct nb_setup *setup, int fd, int status, const struct nb_failure *f) {
+        struct nb_json_writer *writer = &setup->writer;
+        struct nb_unit_state kubelet;
+        enum nb_machine_kind kind;
+        struct nb_failure why;
+        bool is_known = !setup->root && nb_setup_look_at_kubelet(&kubelet, &kind, &why) >= 0;
+        int r;
+
+        nb_json_close(writer);
+        nb_json_put_boolean(writer, "changed", nb_setup_put_changes(setup));
+        nb_json_put_boolean(writer, "dryRun", setup->is_rehearsal);
+        nb_json_put_string(writer, "state", is_known ? nb_machine_kind_name(kind) : NULL);
+        nb_json_put_integer(writer, "exitStatus", status);
+        nb_failure_put_json(f, "failure", writer);
+        r = nb_json_finish(writer);
+        return r < 0 ? r : nb_fd_write(fd, writer->buffer->data, writer->buffer->len);
+}
+
+int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer json = NB_BUFFER_INIT(JSON_MAX);
+        _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
+        _cleanup_(nb_closep) int fd = -1;
+        int r = nb_setup_read(options, &setup, f), status, written;
+
+        if (r == -ECANCELED)
+                return r;
+        if (setup.is_json) {
+                fd = redirect_output();
+                if (fd < 0)
+                        return nb_failure_set(f, NB_INTERNAL, fd, "cannot redirect the output: %m");
+        }
+        setup.writer = (struct nb_json_writer){ .buffer = &json, .is_indented = true };
+        nb_json_open(&setup.writer, NULL, '{');
+        nb_json_open(&setup.writer, "differences", '[');
+        if (r >= 0)
+                r = prepare(&setup, f);
+        if (r < 0)
+                say_what_to_type(&setup, f);
         /* A child will parse what servers send: it must have no copy of a token or a key. */
         nb_setup_done(&setup);
-        return nb_setup_run_service(&setup, f);
+        if (r >= 0 && !setup.root && !setup.is_rehearsal)
+                r = nb_setup_run_service(&setup, f);
+        fflush(stdout);
+        if (!setup.is_json)
+                return r;
+        status = r < 0 ? nb_failure_info(f->code)->exit_status : r;
+        written = print_json(&setup, fd, status, f);
+        return written < 0 ? nb_failure_set(f, NB_INTERNAL, written, "cannot print the result: %m")
+                           : r;
 }

@@ -40,6 +40,9 @@ static const struct argument {
         { { "dry-run", NULL, "check and show everything, but change nothing" },
           KIND_SWITCH,
           offsetof(struct nb_setup, is_rehearsal) },
+        { { "json", NULL, "print the result as JSON, and everything else to standard error" },
+          KIND_SWITCH,
+          offsetof(struct nb_setup, is_json) },
         { { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input" },
           KIND_INPUT,
           NB_SETUP_INPUT_TOKEN_FILE },
@@ -70,7 +73,7 @@ static const struct argument {
         { { "timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
           KIND_INPUT,
           NB_SETUP_INPUT_TIMEOUT },
-        { { "wait", "joined|kubelet|node", "what to wait for; default: kubelet" },
+        { { "wait", "none|joined|kubelet|node", "what to wait for; default: kubelet" },
           KIND_INPUT,
           NB_SETUP_INPUT_WAIT },
         { { "root", "DIR", "write into an image; enable and start nothing" },
@@ -318,9 +321,12 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
 }
 
 void nb_setup_done(struct nb_setup *setup) {
-        for (int i = 0; i < _NB_SETUP_SECRET_N; i++)
+        for (int i = 0; i < _NB_SETUP_SECRET_N; i++) {
                 nb_secret_done(&setup->secrets[i]);
+                nb_secret_done(&setup->ciphertexts[i]);
+        }
         nb_secret_done(&setup->pasted);
+        nb_buffer_done(&setup->drop_in);
         nb_machine_state_done(&setup->state);
         nb_buffer_done(&setup->document);
 }

@@ -230,13 +230,15 @@ int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
                    *wait = line->values[NB_SETUP_INPUT_WAIT];
         int r;
 
-        if (wait && !strcmp(wait, "joined"))
+        if (wait && !strcmp(wait, "none"))
+                line->setup->wait = NB_SETUP_WAIT_NONE;
+        else if (wait && !strcmp(wait, "joined"))
                 line->setup->wait = NB_SETUP_WAIT_JOINED;
         else if (wait && !strcmp(wait, "node"))
                 line->setup->wait = NB_SETUP_WAIT_NODE;
         else if (wait && strcmp(wait, "kubelet") != 0)
                 return nb_failure_set(f, NB_USAGE, EINVAL,
-                                      "'--wait': expected joined, kubelet or node");
+                                      "'--wait': expected none, joined, kubelet or node");
 
         r = read_timeout(timeout ? timeout : "5m", &line->setup->watch_ms, f);
         if (r < 0)

@@ -7,11 +7,14 @@
  *      setup_arguments.c  the command line, also that of `kubeadm join`
  *      setup_inputs.c     the files that it names; checks values, assigns tokens
  *      setup_joined.c     has this machine joined the cluster already? Then nothing changes
- *      setup_plan.c       what would change, and whether `join` could begin with the result
- *      setup_write.c      credentials, drop-in and settings
- *      setup_service.c    enables and starts the service, and watches it until it has joined and
- *                         kubelet runs
+ *      setup_plan.c       what differs, and whether `join` could begin with the result
+ *      setup_write.c      plans the changes of files, and makes all changes
+ *      setup_service.c    plans how the service is enabled and started, and watches it until it has
+ *                         joined and kubelet runs
  *      setup_node.c       asks kubelet whether it is healthy, and the cluster for the Node
+ *
+ * Whatever setup changes is first an entry of `changes`, in --dry-run as well, which differs only
+ * in that nb_setup_apply() leaves it at that.
  */
 
 #include <stdbool.h>
@@ -21,6 +24,7 @@
 #include "base/secret.h"
 #include "cli/commands.h"
 #include "cli/machine_state.h"
+#include "codec/json.h"
 #include "settings/settings.h"
 #include "system/sources.h"
 
@@ -51,9 +55,33 @@ enum nb_setup_step {
 
 #define NB_SETUP_PATH_SIZE 4096
 
+/* In the order of nb_setup_apply(): files, then the service. */
+enum nb_setup_action {
+        NB_SETUP_ACTION_CREATE, /* a folder that the service needs */
+        NB_SETUP_ACTION_WRITE,
+        NB_SETUP_ACTION_REMOVE,
+        NB_SETUP_ACTION_ENABLE,
+        NB_SETUP_ACTION_START,
+        NB_SETUP_ACTION_RESTART,
+        NB_SETUP_ACTION_RELOAD,
+        _NB_SETUP_ACTION_N,
+};
+
+struct nb_setup_change {
+        enum nb_setup_action action;
+        const char *folder, *name; /* without `folder` a unit, without `name` a folder */
+        mode_t mode;
+        const void *data; /* owned by struct nb_setup */
+        size_t len;
+        bool is_already_so; /* done again, and not reported: nothing differs */
+};
+
+#define NB_SETUP_CHANGES_MAX 32 /* at most 21 are planned */
+
 /* What setup waits for (--wait). */
 enum nb_setup_wait {
         NB_SETUP_WAIT_KUBELET, /* it runs, and is healthy */
+        NB_SETUP_WAIT_NONE,    /* nothing */
         NB_SETUP_WAIT_JOINED,  /* the service is active */
         NB_SETUP_WAIT_NODE,    /* kubelet is healthy, and has created the Node */
 };
@@ -64,6 +92,7 @@ struct nb_setup {
         bool is_start_unwanted;
         bool is_forced;
         bool is_rehearsal; /* --dry-run */
+        bool is_json;
         uint64_t watch_ms; /* how long the service is watched; NB_TIME_INFINITE */
         enum nb_setup_wait wait;
 
@@ -90,9 +119,19 @@ struct nb_setup {
         bool has_new_secret;
         bool has_unknown_secret; /* a credential that is kept can be read only by the service */
         bool is_changed;         /* something is to be written or removed */
-        unsigned n_changes; /* settings and credentials that differ from this machine's; each was
-                               already printed */
-        unsigned n_kept;    /* of these, settings that a new join line does not replace */
+        unsigned n_different; /* settings and credentials that differ from this machine's; each was
+                                 already reported */
+        unsigned n_kept;      /* of these, settings that a new join line does not replace */
+
+        /* nb_setup_plan_files(), nb_setup_plan_service() */
+        struct nb_setup_change changes[NB_SETUP_CHANGES_MAX];
+        unsigned n_planned, n_done;
+        char document_folder[NB_SETUP_PATH_SIZE];         /* config.yaml.d */
+        struct nb_secret ciphertexts[_NB_SETUP_SECRET_N]; /* of the encrypted credentials */
+        struct nb_buffer drop_in;
+        struct nb_unit_state service; /* as it was */
+
+        struct nb_json_writer writer; /* of the result, at its list of differences */
 };
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
@@ -162,7 +201,7 @@ void nb_setup_done(struct nb_setup *setup);
  * NB_TOKEN_*. */
 int nb_setup_load(struct nb_setup *setup, struct nb_failure *f);
 
-/* Prints what would change, and checks whether `join` could begin with the result. NB_SETTINGS_*,
+/* Reports what differs, and checks whether `join` could begin with the result. NB_SETTINGS_*,
  * NB_TOKEN_*, NB_USAGE, NB_DISCOVERY_FILE_*, NB_BOOTSTRAP_KUBECONFIG_*. */
 int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f);
 
@@ -181,9 +220,23 @@ enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup);
 bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
                        enum nb_setting key);
 
-/* Writes and removes the files of the plan; in a rehearsal only prints them. NB_SETUP_UNWRITABLE,
- * NB_SETUP_COMMAND_FAILED. */
-int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
+void nb_setup_add_change(struct nb_setup *setup, const struct nb_setup_change *change);
+
+/* Plans the files from `steps` and the document, and encrypts credentials. Released by
+ * nb_setup_done(). NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED. */
+int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f);
+
+/* How the service is enabled and, if wanted, started. NB_SETUP_COMMAND_FAILED. */
+int nb_setup_plan_service(struct nb_setup *setup, struct nb_failure *f);
+
+/* Makes the planned changes up to the last one whose action is at most `last`, and prints them; in
+ * a rehearsal only prints them. NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED, NB_DIRECTORY_MISSING.
+ */
+int nb_setup_apply(struct nb_setup *setup, enum nb_setup_action last, struct nb_failure *f);
+
+/* Appends the changes that were made, or in a rehearsal would be, to "changes". Returns whether
+ * there is one. */
+bool nb_setup_put_changes(struct nb_setup *setup);
 
 /* Reads a credential from a store of this machine or image: 0; -ENOENT; -EKEYREJECTED if it cannot
  * be decrypted here; -errno. */
@@ -197,12 +250,13 @@ int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_
 /*
  * Asks every second until `until_ms`, and at least once, each time in an unprivileged child:
  * kubelet whether it is healthy if it runs and, with NB_SETUP_WAIT_NODE, the API server for the
- * Node. 0; the exit status of the last child, which has printed why; or the failure of a kubelet
- * that has ended, NB_INTERNAL.
+ * Node. 0; the exit status of the last child, with its failure, which it has printed; or the
+ * failure of a kubelet that has ended, NB_INTERNAL.
  */
 int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_ms,
                         struct nb_failure *f);
 
-/* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
- * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */
-int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f);
+/* Makes the planned changes of the service, and watches it if it was started: the exit status, or
+ * the failure of the service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... A failure that was
+ * already printed comes with its exit status. */
+int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f);

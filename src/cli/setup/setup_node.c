@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -61,15 +62,18 @@ static int ask(const struct nb_setup *setup, const char *health, struct nb_failu
 }
 
 __attribute__((noreturn)) static void run_child(const struct nb_setup *setup, const char *health,
-                                                bool is_last) {
+                                                bool is_last, struct nb_failure *ret) {
         struct nb_failure f = { 0 };
 
+        /* The processes that parse what servers send must not write to root's memory. */
+        (void)madvise(ret, sizeof(*ret), MADV_DONTFORK);
         nb_log_forget_journal();
         nb_stop_end();
         if (ask(setup, health, &f) >= 0)
                 f.code = NB_NONE;
         else if (is_last)
                 nb_log_failure(LOG_ERR, &f);
+        *ret = f;
         fflush(NULL);
         _exit(nb_failure_info(f.code)->exit_status);
 }
@@ -106,21 +110,33 @@ static int verify_kubelet(struct nb_failure *f) {
         return -ECHILD;
 }
 
-/* The last child prints why. */
+/* What a child has left, which may have been taken over by a server. */
+static void copy_failure(const struct nb_failure *shared, struct nb_failure *ret) {
+        struct nb_failure f;
+
+        memcpy(&f, shared, sizeof(f));
+        f.detail[sizeof(f.detail) - 1] = '\0';
+        if ((unsigned)f.code < _NB_CODE_N)
+                (void)nb_failure_set(ret, f.code, 0, "%s", f.detail);
+}
+
+/* The last child prints why, and leaves it in `shared`. */
 static int ask_until(const struct nb_setup *setup, const char *health, bool runs, uint64_t until_ms,
-                     struct nb_failure *f) {
+                     struct nb_failure *shared, struct nb_failure *f) {
         for (bool is_first = true;; is_first = false) {
                 bool is_last = nb_now_ms() >= until_ms;
                 int status = 0, r = nb_privilege_split(&status, f);
 
                 if (r == 0)
-                        run_child(setup, health, is_last);
+                        run_child(setup, health, is_last, shared);
                 if (r < 0)
                         return r;
                 if (status > 128)
                         return nb_failure_set(f, NB_INTERNAL, ECHILD,
                                               "the process that asks %s was killed by signal %d",
                                               health ? "kubelet" : "the API server", status - 128);
+                if (status != 0 && is_last)
+                        copy_failure(shared, f);
                 if (status == 0 || is_last)
                         return status;
                 r = runs ? verify_kubelet(f) : 0;
@@ -138,16 +154,22 @@ static int ask_until(const struct nb_setup *setup, const char *health, bool runs
 int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_ms,
                         struct nb_failure *f) {
         char health[NB_KUBELET_HEALTH_SIZE];
+        struct nb_failure *shared;
         int r = 0;
 
         (void)nb_stop_init();
         if (find_health(setup, health) < 0)
                 return nb_failure_set_memory(f);
+        shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                      0);
+        if (shared == MAP_FAILED)
+                return nb_failure_set_memory(f);
         if (runs && health[0])
-                r = ask_until(setup, health, runs, until_ms, f);
+                r = ask_until(setup, health, runs, until_ms, shared, f);
         if (r == 0 && runs)
                 printf("kubelet runs\n");
-        return r == 0 && setup->wait == NB_SETUP_WAIT_NODE
-                       ? ask_until(setup, NULL, runs, until_ms, f)
-                       : r;
+        if (r == 0 && setup->wait == NB_SETUP_WAIT_NODE)
+                r = ask_until(setup, NULL, runs, until_ms, shared, f);
+        (void)munmap(shared, sizeof(*shared));
+        return r;
 }

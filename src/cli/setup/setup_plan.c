@@ -69,12 +69,18 @@ bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
         return text_a.error >= 0 && text_b.error >= 0 && !strcmp(text_a.data, text_b.data);
 }
 
-static void print_value(const struct nb_settings *settings, enum nb_setting key, const char *end) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-
-        if (nb_setting_is_set(settings, key))
-                nb_setting_format(settings, key, &text);
-        printf("%s%s", text.len > 0 ? text.data : "(not set)", end);
+/* `before` and `after` without a value are "(not set)". */
+static void report_difference(struct nb_setup *setup, const char *what, const char *before,
+                              const char *after) {
+        before = before ? before : "(not set)";
+        after = after ? after : "(not set)";
+        printf("%s: %s -> %s\n", what, before, after);
+        nb_json_open(&setup->writer, NULL, '{');
+        nb_json_put_string(&setup->writer, "what", what);
+        nb_json_put_string(&setup->writer, "before", before);
+        nb_json_put_string(&setup->writer, "after", after);
+        nb_json_close(&setup->writer);
+        setup->n_different++;
 }
 
 /* A join line replaces the one of an earlier setup on a machine that has never joined. Somebody
@@ -89,6 +95,9 @@ static bool is_kept(const struct nb_setup *setup, enum nb_setting key) {
 /* A value on the command line must take effect. */
 static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, enum nb_setting key,
                         struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer before = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
+                                                   after = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+
         if (nb_setting_is_set(&setup->settings, key) &&
             !nb_setup_is_equal(&setup->settings, new, key))
                 return nb_failure_set(f, NB_USAGE, 0,
@@ -100,10 +109,11 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
              /* This only adds a file, where there is none. */
              (!setup->is_second || key == NB_SETTING_CONFIG_FROM)))
                 return 0;
-        printf("%s: ", nb_setting_key(key));
-        print_value(&setup->now, key, " -> ");
-        print_value(new, key, "\n");
-        setup->n_changes++;
+        if (nb_setting_is_set(&setup->now, key))
+                nb_setting_format(&setup->now, key, &before);
+        if (nb_setting_is_set(new, key))
+                nb_setting_format(new, key, &after);
+        report_difference(setup, nb_setting_key(key), before.data, after.data);
         setup->n_kept += is_kept(setup, key);
         return 0;
 }
@@ -112,13 +122,13 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
 
 /* Describes a credential by the ID of its token, or by its kind. */
 static void describe_secret(const struct nb_secret *value, enum nb_setup_secret secret,
-                            char ret[static 64]) {
+                            char ret[static 128]) {
         if (!value->data)
                 strcpy(ret, "none");
         else if (secret > NB_SETUP_TLS_BOOTSTRAP_TOKEN)
                 strcpy(ret, "another document");
         else if (nb_token_verify(value->data, nb_token_trim(value->data, value->len)) >= 0)
-                snprintf(ret, 64, "token %.*s", NB_TOKEN_ID_LEN, value->data);
+                snprintf(ret, 128, "token %.*s", NB_TOKEN_ID_LEN, value->data);
         else
                 strcpy(ret, "a token of another form");
 }
@@ -137,8 +147,8 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                                                    delivered = NB_SECRET_INIT;
         const struct nb_secret *new = &setup->secrets[secret], *value = new;
         const char *name = nb_setup_secret_names[secret];
-        char before[64] = "a value that cannot be decrypted here", after[64];
-        char path[NB_SETUP_PATH_SIZE];
+        char before[128] = "a value that cannot be decrypted here", after[128];
+        char path[NB_SETUP_PATH_SIZE], what[128];
         bool is_kept;
         int r;
 
@@ -171,10 +181,10 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
         if (r >= 0)
                 describe_secret(&stored, secret, before);
         describe_secret(new, secret, after);
-        printf("credential %s: %s -> %s%s\n", name, before, after,
-               !strcmp(before, after) && !strncmp(before, "token ", 6) ? ", with another secret"
-                                                                       : "");
-        setup->n_changes++;
+        if (!strcmp(before, after) && !strncmp(before, "token ", 6))
+                strcat(after, ", with another secret");
+        snprintf(what, sizeof(what), "credential %s", name);
+        report_difference(setup, what, before, after);
         return 0;
 }
 

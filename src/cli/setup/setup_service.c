@@ -11,6 +11,7 @@
 #include "cli/status/timeline.h"
 #include "system/clock.h"
 #include "system/log.h"
+#include "system/process.h"
 #include "system/stop.h"
 #include "system/terminal.h"
 #include "system/unit.h"
@@ -32,7 +33,6 @@ struct watch {
         bool has_line;                    /* a terminal: the status is rewritten in place */
         bool is_installed;                /* the service wrote new files for kubelet */
         unsigned n_queued;                /* how often it was seen queued, without a break */
-        bool is_active;                   /* the service was active before */
         bool is_stop_ours;                /* a new join line replaces the one of this run */
         bool is_begun;                    /* a job was queued */
         char since[16 + NB_RFC3339_SIZE]; /* "; since ...", if this program queued it */
@@ -181,44 +181,69 @@ static void find_wait(struct watch *watch) {
                 watch->failure = last;
 }
 
-static int begin_service(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
-        struct nb_unit_state *state = &watch->state;
-        bool is_activating, is_joining = nb_machine_is_joining(&setup->state);
-        char since[NB_RFC3339_SIZE];
-        int r;
+/* Without systemd, as while an image is built, only systemctl(1) finds the links. */
+static bool is_enabled_offline(void) {
+        static const char *const argv[] = { "systemctl", "is-enabled", "--quiet", NB_SETUP_UNIT,
+                                            NULL };
+        struct nb_process_result result;
 
-        r = nb_systemd_is_running() ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
+        return nb_process_run(
+                       &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS },
+                       &result) >= 0 &&
+               result.status == 0;
+}
+
+/* A service that is running has read the previous settings. */
+int nb_setup_plan_service(struct nb_setup *setup, struct nb_failure *f) {
+        struct nb_setup_change enable = { NB_SETUP_ACTION_ENABLE, NULL, NB_SETUP_UNIT },
+                               job = { NB_SETUP_ACTION_START, NULL, NB_SETUP_UNIT };
+        struct nb_unit_state *state = &setup->service;
+        bool is_running = nb_systemd_is_running(), is_active, is_activating,
+             is_joining = nb_machine_is_joining(&setup->state);
+        int r = is_running ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
+
         if (r < 0)
                 return r;
-        r = nb_unit_enable(NB_SETUP_UNIT, true, f);
-        if (r < 0)
-                return r;
-        r = nb_systemd_reload(f);
-        if (r < 0)
-                return r;
-        if (!state->is_enabled)
-                printf("enabled  " NB_SETUP_UNIT "\n");
-        watch->is_active = !strcmp(state->active, "active");
-        if (setup->is_start_unwanted ||
-            (watch->is_active && !is_joining && setup->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG))
-                return 0;
-        watch->is_begun = true;
-        if (!state->has_job) {
-                nb_time_format(time(NULL), since);
-                snprintf(watch->since, sizeof(watch->since), "; since %s", since);
-        }
+        if (!strcmp(state->load, "masked"))
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
+                                      "systemd: " NB_SETUP_UNIT " is masked");
+        is_active = !strcmp(state->active, "active");
         is_activating = !strcmp(state->active, "activating");
-        if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "cannot read the journal: the progress of the service is not shown");
-        watch->is_stop_ours = is_activating && setup->is_changed;
-        if (is_activating && !setup->is_changed)
-                find_wait(watch);
-        /* A service that is running has read the previous settings. */
-        return nb_unit_queue(watch->is_active && !is_joining           ? "ReloadUnit"
-                             : watch->is_active || watch->is_stop_ours ? "RestartUnit"
-                                                                       : "StartUnit",
-                             NB_SETUP_UNIT, f);
+        /* Enabled again, in case that a link is missing or an earlier setup was killed. */
+        enable.is_already_so = is_running ? state->is_enabled : is_enabled_offline();
+        nb_setup_add_change(setup, &enable);
+        if (setup->is_start_unwanted ||
+            (is_active && !is_joining && setup->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG))
+                return 0;
+        if (is_active && !is_joining)
+                job.action = NB_SETUP_ACTION_RELOAD;
+        else if (is_active || (is_activating && setup->is_changed))
+                job.action = NB_SETUP_ACTION_RESTART;
+        job.is_already_so = is_activating && !setup->is_changed;
+        nb_setup_add_change(setup, &job);
+        return 0;
+}
+
+static int begin_service(struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
+        const struct nb_setup_change *last = &setup->changes[setup->n_planned - 1];
+        char since[NB_RFC3339_SIZE];
+
+        watch->state = setup->service;
+        watch->is_begun = last->action != NB_SETUP_ACTION_ENABLE;
+        if (watch->is_begun) {
+                if (!watch->state.has_job) {
+                        nb_time_format(time(NULL), since);
+                        snprintf(watch->since, sizeof(watch->since), "; since %s", since);
+                }
+                if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
+                        nb_log(LOG_WARNING, NB_NONE,
+                               "cannot read the journal: the progress of the service is not shown");
+                watch->is_stop_ours = last->action == NB_SETUP_ACTION_RESTART &&
+                                      strcmp(watch->state.active, "active") != 0;
+                if (last->is_already_so)
+                        find_wait(watch);
+        }
+        return nb_setup_apply(setup, NB_SETUP_ACTION_RELOAD, f);
 }
 
 /* A kubelet that was running before the join still uses what it read at its start. */
@@ -309,7 +334,7 @@ static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t u
         }
 }
 
-int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
+int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
         uint64_t until_ms;
         bool runs = false;
@@ -318,10 +343,13 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         if (setup->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
         r = begin_service(setup, &watch, f);
-        if (r < 0) {
-        } else if (setup->is_start_unwanted) {
+        if (r >= 0 && setup->is_start_unwanted)
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
-        } else if (watch.is_begun) {
+        if (r < 0 || setup->is_start_unwanted || setup->wait == NB_SETUP_WAIT_NONE) {
+                nb_unit_journal_freep(&watch.journal);
+                return r;
+        }
+        if (watch.is_begun) {
                 r = watch_to_end(&watch, f);
         } else {
                 /* Whether kubelet works is not known before it was asked. */
@@ -338,15 +366,14 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         until_ms = nb_now_ms() + KUBELET_MS;
         if (until_ms > watch.deadline_ms)
                 until_ms = watch.deadline_ms;
-        if (r == 0 && !setup->is_start_unwanted && setup->wait != NB_SETUP_WAIT_JOINED)
+        if (r == 0 && setup->wait != NB_SETUP_WAIT_JOINED)
                 r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG,
                                   until_ms, &runs, f);
         if (r < 0 && f->code == NB_NONE && nb_now_ms() >= until_ms)
                 r = nb_failure_set(f, NB_KUBELET_DOWN, 0,
                                    "this machine has joined, but kubelet has only just started; "
                                    "stopped watching before it was clear that it keeps running");
-        if (r == 0 && (runs || (setup->wait == NB_SETUP_WAIT_NODE && !setup->is_start_unwanted)))
-                r = nb_setup_await_node(setup, runs, until_ms, f);
-        fflush(stdout);
-        return r;
+        return r == 0 && (runs || setup->wait == NB_SETUP_WAIT_NODE)
+                       ? nb_setup_await_node(setup, runs, until_ms, f)
+                       : r;
 }

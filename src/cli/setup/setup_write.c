@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,16 +8,19 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/setup/setup_internal.h"
 #include "system/log.h"
 #include "system/process.h"
 #include "system/sources.h"
+#include "system/unit.h"
 
 #define STORE "/etc/credstore"
 #define STORE_ENCRYPTED "/etc/credstore.encrypted"
 #define HOST_KEY "/var/lib/systemd/credential.secret"
 #define DROP_IN_FOLDER "/etc/systemd/system/" NB_SETUP_UNIT ".d"
 #define DROP_IN "50-setup.conf"
+#define DROP_IN_MAX ((size_t)4096) /* bytes */
 #define STORED_MAX \
         (2 * NB_SETUP_SECRET_MAX) /* bytes: encrypted, in base64, with header and tag \
                                    */
@@ -100,92 +104,73 @@ int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct 
                        : 0;
 }
 
-/* --- Writing --- */
+/* --- Plan --- */
 
-static const char *find_missing_folder(void) {
-        for (size_t i = 0; i < NB_SETTINGS_FOLDERS_N; i++)
-                if (access(nb_settings_folders[i], F_OK) < 0)
-                        return nb_settings_folders[i];
-        return NULL;
+void nb_setup_add_change(struct nb_setup *setup, const struct nb_setup_change *change) {
+        assert(setup->n_planned < NB_SETUP_CHANGES_MAX);
+        setup->changes[setup->n_planned++] = *change;
 }
 
-/* The unit cannot create these folders. A boot does it, with the owners and modes of tmpfiles.d. */
-static int make_folders(struct nb_failure *f) {
-        static const char *const argv[] = { "systemd-tmpfiles", "--create", "node-bootstrap.conf",
-                                            NULL };
-        struct nb_process_result result = { .error = "" };
-        const char *missing = find_missing_folder();
+static int fail_change(const struct nb_setup *setup, const struct nb_setup_change *change, int r,
+                       struct nb_failure *f) {
+        return nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "cannot write '%s%s/%s': %m",
+                              setup->root ? setup->root : "", change->folder, change->name);
+}
+
+/* A file that is missing needs no removal. What cannot be written is refused before anything
+ * changes: in an image, a link may be in the place of the folder. */
+static int plan_file(struct nb_setup *setup, const struct nb_setup_change *change,
+                     struct nb_failure *f) {
+        bool is_removal = change->action == NB_SETUP_ACTION_REMOVE;
+        _cleanup_(nb_closep) int fd = -1;
         int r;
 
-        if (!missing)
+        r = is_removal ? nb_folder_open_below(setup->root, change->folder, &fd)
+                       : nb_folder_make(setup->root, change->folder, 0, &fd);
+        if (r >= 0 && ((is_removal && faccessat(fd, change->name, F_OK, AT_SYMLINK_NOFOLLOW) < 0) ||
+                       faccessat(fd, ".", W_OK, 0) < 0))
+                r = -errno;
+        if (is_removal && r == -ENOENT)
                 return 0;
-        r = nb_process_run(
-                &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS }, &result);
-        missing = find_missing_folder();
-        if (!missing)
-                return 0;
-        return nb_failure_set(f, NB_DIRECTORY_MISSING, r,
-                              "systemd-tmpfiles does not create '%s': %s", missing,
-                              r < 0 ? strerror(-r) : result.error);
-}
-
-struct file {
-        const char *folder, *name;
-        mode_t mode;
-        const void *data; /* of no bytes: the file is removed */
-        size_t len;
-};
-
-/* Makes the folder accessible to other users only if they may read the file. */
-static int put_file(const struct nb_setup *setup, const struct file *file, struct nb_failure *f) {
-        const char *root = setup->root ? setup->root : "",
-                   *did = file->len > 0 ? "wrote  " : "removed",
-                   *would = file->len > 0 ? "would write  " : "would remove ";
-        _cleanup_(nb_closep) int fd = -1;
-        int r = 0;
-
-        if (file->len == 0) {
-                r = nb_folder_open_below(setup->root, file->folder, &fd);
-                if (r == -ENOENT ||
-                    (r >= 0 && faccessat(fd, file->name, F_OK, AT_SYMLINK_NOFOLLOW) < 0))
-                        return 0;
-                if (r >= 0 && !setup->is_rehearsal)
-                        r = nb_file_remove(fd, file->name);
-        } else if (!setup->is_rehearsal) {
-                r = nb_folder_make(setup->root, file->folder, file->mode == 0600 ? 0700 : 0755,
-                                   &fd);
-                if (r >= 0)
-                        r = nb_file_write(fd, file->name, file->mode, file->data, file->len);
-        }
-        if (r < 0)
-                return nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "cannot write '%s%s/%s': %m", root,
-                                      file->folder, file->name);
-        printf("%s  %s%s/%s", setup->is_rehearsal ? would : did, root, file->folder, file->name);
-        if (setup->is_rehearsal && file->len > 0)
-                printf(" (mode %04o, owner %u)", file->mode, setup->root ? (unsigned)geteuid() : 0);
-        printf("\n");
+        if (r < 0 && r != -ENOENT)
+                return fail_change(setup, change, r, f);
+        nb_setup_add_change(setup, change);
         return 0;
 }
 
-static int remove_secret(const struct nb_setup *setup, const char *name, struct nb_failure *f) {
-        int r = put_file(setup, &(struct file){ STORE, name }, f);
+static int plan_removal(struct nb_setup *setup, const char *folder, const char *name,
+                        struct nb_failure *f) {
+        return plan_file(setup, &(struct nb_setup_change){ NB_SETUP_ACTION_REMOVE, folder, name },
+                         f);
+}
 
-        return r < 0 ? r : put_file(setup, &(struct file){ STORE_ENCRYPTED, name }, f);
+static int plan_secret_removal(struct nb_setup *setup, enum nb_setup_secret secret,
+                               struct nb_failure *f) {
+        int r = plan_removal(setup, STORE, nb_setup_secret_names[secret], f);
+
+        return r < 0 ? r : plan_removal(setup, STORE_ENCRYPTED, nb_setup_secret_names[secret], f);
+}
+
+static void plan_folders(struct nb_setup *setup) {
+        for (size_t i = 0; i < NB_SETTINGS_FOLDERS_N; i++)
+                if (access(nb_settings_folders[i], F_OK) < 0)
+                        nb_setup_add_change(setup,
+                                            &(struct nb_setup_change){ NB_SETUP_ACTION_CREATE,
+                                                                       nb_settings_folders[i] });
 }
 
 /* Which of the plain and the encrypted form takes precedence depends on the version of systemd, so
  * only one of them is left. */
-static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secret,
-                        bool is_encrypted, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret ciphertext = NB_SECRET_INIT;
+static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, bool *is_encrypted,
+                       struct nb_failure *f) {
         const struct nb_secret *data = &setup->secrets[secret];
-        struct file file = { .name = nb_setup_secret_names[secret], .mode = 0600 },
-                    other = { .name = file.name };
+        const char *name = nb_setup_secret_names[secret];
         struct nb_process_result result;
         int r = 0;
 
-        if (is_encrypted && !setup->is_rehearsal) {
-                r = run_creds("encrypt", file.name, data, &ciphertext, &result);
+        /* Encrypting creates a host key where there is none. */
+        if (*is_encrypted && (!setup->is_rehearsal || access(HOST_KEY, F_OK) == 0)) {
+                r = run_creds("encrypt", name, data, &setup->ciphertexts[secret], &result);
                 if (r < 0 && r != -EKEYREJECTED)
                         return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
                                               "cannot run systemd-creds: %m");
@@ -193,16 +178,18 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
                         nb_log(LOG_WARNING, NB_NONE,
                                "systemd-creds cannot encrypt here; the credential %s is stored as "
                                "plain text: %s",
-                               file.name, result.error);
-                is_encrypted = r >= 0;
-                data = is_encrypted ? &ciphertext : data;
+                               name, result.error);
+                *is_encrypted = r >= 0;
+                data = *is_encrypted ? &setup->ciphertexts[secret] : data;
         }
-        file.folder = is_encrypted ? STORE_ENCRYPTED : STORE;
-        file.data = data->data;
-        file.len = data->len;
-        other.folder = is_encrypted ? STORE : STORE_ENCRYPTED;
-        r = put_file(setup, &file, f);
-        return r < 0 ? r : put_file(setup, &other, f);
+        r = plan_file(setup,
+                      &(struct nb_setup_change){ NB_SETUP_ACTION_WRITE,
+                                                 *is_encrypted ? STORE_ENCRYPTED : STORE, name,
+                                                 0600, data->data, data->len },
+                      f);
+        if (r < 0 || setup->is_document_new)
+                return r;
+        return plan_removal(setup, *is_encrypted ? STORE : STORE_ENCRYPTED, name, f);
 }
 
 /*
@@ -210,83 +197,213 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
  * credstore.encrypted, so a LoadCredentialEncrypted= for the same name replaces it. Since systemd
  * 254, ImportCredential= finds both.
  */
-static int write_drop_in(const struct nb_setup *setup, bool can_encrypt, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
-        struct file file = { DROP_IN_FOLDER, DROP_IN, 0644 };
+static int plan_drop_in(struct nb_setup *setup, const bool are_encrypted[static _NB_SETUP_SECRET_N],
+                        struct nb_failure *f) {
+        struct nb_buffer *text = &setup->drop_in;
         _cleanup_(nb_closep) int fd = -1;
 
         (void)nb_folder_open_below(setup->root, STORE_ENCRYPTED, &fd);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !NB_CREDENTIALS_ARE_IMPORTED; i++) {
                 const char *name = nb_setup_secret_names[i];
-                bool is_encrypted = fd >= 0 && faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+                bool is_kept = setup->steps[i] == NB_SETUP_KEEP && fd >= 0 &&
+                               faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 
-                if (setup->is_rehearsal && setup->steps[i] != NB_SETUP_KEEP)
-                        is_encrypted = setup->steps[i] == NB_SETUP_WRITE && can_encrypt;
-                if (is_encrypted)
+                if (is_kept || are_encrypted[i])
                         nb_buffer_printf(
-                                &text, "%sLoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n",
-                                text.len > 0 ? "" : NB_SETUP_HEADER "[Service]\n", name, name);
+                                text, "%sLoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n",
+                                text->len > 0 ? "" : NB_SETUP_HEADER "[Service]\n", name, name);
         }
-        if (text.error < 0)
+        if (text->error < 0)
                 return nb_failure_set_memory(f);
-        file.data = text.data;
-        file.len = text.len;
-        return put_file(setup, &file, f);
+        if (text->len == 0)
+                return plan_removal(setup, DROP_IN_FOLDER, DROP_IN, f);
+        return plan_file(setup,
+                         &(struct nb_setup_change){ NB_SETUP_ACTION_WRITE, DROP_IN_FOLDER, DROP_IN,
+                                                    0644, text->data, text->len },
+                         f);
+}
+
+static int plan_document(struct nb_setup *setup, struct nb_failure *f) {
+        const struct nb_buffer *document = &setup->document;
+
+        snprintf(setup->document_folder, sizeof(setup->document_folder), "%s/config.yaml.d",
+                 setup->config_directory);
+        if (document->len == 0)
+                return plan_removal(setup, setup->document_folder, NB_SETUP_DOCUMENT, f);
+        return plan_file(setup,
+                         &(struct nb_setup_change){ NB_SETUP_ACTION_WRITE, setup->document_folder,
+                                                    NB_SETUP_DOCUMENT, 0644, document->data,
+                                                    document->len },
+                         f);
 }
 
 /*
  * After a crash, the token of one cluster must not be present with the settings of another, which
  * would receive the token. So the old credentials are removed before the settings change, and the
- * new ones are written afterwards. In between, `join` fails because there is no token.
+ * new ones are written afterwards. In between, `join` fails because there is no token. With the
+ * settings unchanged, a credential is removed only once the new one is written.
  */
-int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
-        char folder[NB_SETUP_PATH_SIZE];
-        const struct file document = { folder, NB_SETUP_DOCUMENT, 0644, setup->document.data,
-                                       setup->document.len };
-        _cleanup_(nb_closep) int store_fd = -1;
-        bool can_encrypt = false;
+int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f) {
+        bool are_encrypted[_NB_SETUP_SECRET_N] = { false }, can_encrypt;
         int r = 0;
 
-        r = setup->root || setup->is_rehearsal || setup->is_start_unwanted ? 0 : make_folders(f);
-        if (r < 0)
-                return r;
-        snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
-        if (setup->n_steps > 0 && setup->has_new_secret) {
-                /* An image is read on another machine, which does not have this machine's key. */
-                can_encrypt = !setup->root && has_key();
-                /* Create the folder before anything changes: in an image, a link may be in its
-                 * place. */
-                r = setup->is_rehearsal ? 0 : nb_folder_make(setup->root, STORE, 0700, &store_fd);
-                if (r < 0)
-                        return nb_failure_set(f, NB_SETUP_UNWRITABLE, r,
-                                              "cannot write '%s" STORE "': %m",
-                                              setup->root ? setup->root : "");
-        }
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                if (setup->steps[i] == NB_SETUP_KEEP || !setup->is_document_new ||
-                    setup->is_rehearsal)
-                        continue;
-                r = remove_secret(setup, nb_setup_secret_names[i], f);
-                if (r < 0)
-                        return r;
-        }
-        r = setup->is_document_new ? put_file(setup, &document, f) : 0;
+        setup->drop_in.max = DROP_IN_MAX;
+        if (!setup->root && !setup->is_start_unwanted)
+                plan_folders(setup);
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && setup->is_document_new && r >= 0; i++)
+                if (setup->steps[i] != NB_SETUP_KEEP)
+                        r = plan_secret_removal(setup, i, f);
+        if (r >= 0 && setup->is_document_new)
+                r = plan_document(setup, f);
         if (r < 0 || setup->n_steps == 0)
                 return r;
+        /* An image is read on another machine, which does not have this machine's key. */
+        can_encrypt = !setup->root && setup->has_new_secret && has_key();
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
                 if (setup->steps[i] != NB_SETUP_WRITE)
                         continue;
-                r = write_secret(setup, i, can_encrypt, f);
+                are_encrypted[i] = can_encrypt;
+                r = plan_secret(setup, i, &are_encrypted[i], f);
                 if (r < 0)
                         return r;
         }
-        /* With the settings unchanged, a credential is removed only once the new one is written. */
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !setup->is_document_new; i++) {
                 if (setup->steps[i] != NB_SETUP_REMOVE)
                         continue;
-                r = remove_secret(setup, nb_setup_secret_names[i], f);
+                r = plan_secret_removal(setup, i, f);
                 if (r < 0)
                         return r;
         }
-        return write_drop_in(setup, can_encrypt, f);
+        return plan_drop_in(setup, are_encrypted, f);
+}
+
+/* --- Execution --- */
+
+/* The unit cannot create these folders. A boot does it, with the owners and modes of tmpfiles.d. */
+static int make_folder(const char *path, struct nb_failure *f) {
+        static const char *const argv[] = { "systemd-tmpfiles", "--create", "node-bootstrap.conf",
+                                            NULL };
+        struct nb_process_result result = { .error = "" };
+        int r;
+
+        if (access(path, F_OK) == 0)
+                return 0;
+        r = nb_process_run(
+                &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS }, &result);
+        if (access(path, F_OK) == 0)
+                return 0;
+        return nb_failure_set(f, NB_DIRECTORY_MISSING, r,
+                              "systemd-tmpfiles does not create '%s': %s", path,
+                              r < 0 ? strerror(-r) : result.error);
+}
+
+/* Makes the folder accessible to other users only if they may read the file. */
+static int change_file(const struct nb_setup *setup, const struct nb_setup_change *change,
+                       struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = -1;
+        int r;
+
+        if (change->action == NB_SETUP_ACTION_REMOVE) {
+                r = nb_folder_open_below(setup->root, change->folder, &fd);
+                if (r >= 0)
+                        r = nb_file_remove(fd, change->name);
+        } else {
+                r = nb_folder_make(setup->root, change->folder, change->mode == 0600 ? 0700 : 0755,
+                                   &fd);
+                if (r >= 0)
+                        r = nb_file_write(fd, change->name, change->mode, change->data,
+                                          change->len);
+        }
+        return r < 0 ? fail_change(setup, change, r, f) : 0;
+}
+
+static const struct verb {
+        const char *name, *past; /* `past` NULL: the watch shows it */
+        const char *method;      /* of a job */
+} verbs[_NB_SETUP_ACTION_N] = {
+        [NB_SETUP_ACTION_CREATE] = { "create", "created", NULL },
+        [NB_SETUP_ACTION_WRITE] = { "write", "wrote", NULL },
+        [NB_SETUP_ACTION_REMOVE] = { "remove", "removed", NULL },
+        [NB_SETUP_ACTION_ENABLE] = { "enable", "enabled", NULL },
+        [NB_SETUP_ACTION_START] = { "start", NULL, "StartUnit" },
+        [NB_SETUP_ACTION_RESTART] = { "restart", NULL, "RestartUnit" },
+        [NB_SETUP_ACTION_RELOAD] = { "reload", NULL, "ReloadUnit" },
+};
+
+static int make_change(const struct nb_setup *setup, const struct nb_setup_change *change,
+                       struct nb_failure *f) {
+        int r;
+
+        if (change->action == NB_SETUP_ACTION_CREATE)
+                return make_folder(change->folder, f);
+        if (change->folder)
+                return change_file(setup, change, f);
+        if (verbs[change->action].method)
+                return nb_unit_queue(verbs[change->action].method, change->name, f);
+        r = nb_unit_enable(change->name, true, f);
+        return r < 0 ? r : nb_systemd_reload(f);
+}
+
+static void format_target(const struct nb_setup *setup, const struct nb_setup_change *change,
+                          char ret[static NB_SETUP_PATH_SIZE]) {
+        if (!change->folder)
+                snprintf(ret, NB_SETUP_PATH_SIZE, "%s", change->name);
+        else
+                snprintf(ret, NB_SETUP_PATH_SIZE, "%s%s%s%s", setup->root ? setup->root : "",
+                         change->folder, change->name ? "/" : "", change->name ? change->name : "");
+}
+
+static void print_change(const struct nb_setup *setup, const struct nb_setup_change *change) {
+        const struct verb *verb = &verbs[change->action];
+        char target[NB_SETUP_PATH_SIZE];
+
+        if (change->is_already_so || (!setup->is_rehearsal && !verb->past))
+                return;
+        format_target(setup, change, target);
+        if (!setup->is_rehearsal)
+                printf("%-8s %s\n", verb->past, target);
+        else if (change->action == NB_SETUP_ACTION_WRITE)
+                printf("would %-8s %s (mode %04o, owner %u)\n", verb->name, target, change->mode,
+                       setup->root ? (unsigned)geteuid() : 0);
+        else
+                printf("would %-8s %s\n", verb->name, target);
+}
+
+bool nb_setup_put_changes(struct nb_setup *setup) {
+        struct nb_json_writer *writer = &setup->writer;
+        char target[NB_SETUP_PATH_SIZE], line[NB_SETUP_PATH_SIZE];
+        bool is_any = false;
+
+        nb_json_open(writer, "changes", '[');
+        for (unsigned i = 0; i < setup->n_done; i++) {
+                const struct nb_setup_change *change = &setup->changes[i];
+
+                if (change->is_already_so)
+                        continue;
+                is_any = true;
+                format_target(setup, change, target);
+                /* --root may have any bytes. */
+                NB_TEXT_COPY_LINE(line, target);
+                nb_json_open(writer, NULL, '{');
+                nb_json_put_string(writer, "action", verbs[change->action].name);
+                nb_json_put_string(writer, change->folder ? "path" : "unit", line);
+                nb_json_close(writer);
+        }
+        nb_json_close(writer);
+        return is_any;
+}
+
+int nb_setup_apply(struct nb_setup *setup, enum nb_setup_action last, struct nb_failure *f) {
+        for (; setup->n_done < setup->n_planned; setup->n_done++) {
+                const struct nb_setup_change *change = &setup->changes[setup->n_done];
+                int r;
+
+                if (change->action > last)
+                        break;
+                r = setup->is_rehearsal ? 0 : make_change(setup, change, f);
+                if (r < 0)
+                        return r;
+                print_change(setup, change);
+        }
+        return 0;
 }
