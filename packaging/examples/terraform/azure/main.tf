@@ -8,6 +8,10 @@ terraform {
   }
 }
 
+provider "azurerm" {
+  features {}
+}
+
 variable "tokens" {
   description = "The bound token of each machine, by the name of its node; see ../user-data"
   type        = map(string)
