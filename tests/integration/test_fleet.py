@@ -2,8 +2,10 @@
 """packaging/fleet: what it says of each state of a cluster, and its command line. tests/e2e/test_fleet.py runs it beside a control plane."""
 
 import base64
+import fcntl
 import importlib.machinery
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -122,8 +124,8 @@ def test_reasons_are_those_of_the_controller(script):
     assert script.REFUSED == set(re.findall(r'NB_VERDICT_REFUSE,\s+"(\w+)"', table))
 
 
-def run(tmp_path, *words, kubectl="exit 1"):
-    for name, text in (("kubectl", kubectl), ("node-bootstrap-admin", "exit 70")):
+def run(tmp_path, *words, kubectl="exit 1", admin="exit 70"):
+    for name, text in (("kubectl", kubectl), ("node-bootstrap-admin", admin)):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     return subprocess.run([sys.executable, "-B", SCRIPT, *words], check=False, text=True, capture_output=True, cwd=tmp_path,
@@ -141,8 +143,31 @@ def test_wrong_use(tmp_path, words, expected):
     assert done.returncode in (1, 2) and expected in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
-def test_program_that_fails(tmp_path):
-    """No file looks complete."""
-    done = run(tmp_path, "f", "a", "b", kubectl="""echo '{"items": []}'""")
+# Nothing is in the cluster, and cluster-info is not signed.
+EMPTY = """case "$*" in *custom-columns*) ;; *jsonpath*) echo '{}' ;; *) echo '{"items": []}' ;; esac"""
+
+
+@pytest.mark.parametrize("status", [66, 70])
+def test_program_that_fails(tmp_path, status):
+    """No file looks complete. The next run revokes a token that may exist, and continues; a revocation that fails is not ignored."""
+    done = run(tmp_path, "f", "a", "b", kubectl=EMPTY, admin=f"exit {status}")
     assert done.returncode == 1 and done.stderr.endswith("run the same command again to continue\n")
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["a.user-data.new"]
+    done = run(tmp_path, "f", "a", "b", kubectl=EMPTY, admin='echo "$*" >>log; echo details >&2; exit 69')
+    assert done.returncode == 1 and "details\n" in done.stderr and (tmp_path / "log").read_text() == "token revoke --node=a\n"
+    works = f'echo "$*" >>log; [ "$2" != revoke ] || exit 66; echo "token: {TOKEN}.0123456789abcdef"'
+    done = run(tmp_path, "f", "a", "b", "--timeout=0", kubectl=EMPTY, admin=works)
+    assert done.returncode == 1 and "joined 0, waiting 0, failed 2 of 2\n" in done.stdout, done.stderr
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["a.user-data", "b.user-data"]
+    create = "token create --node={} --print=cloud-config\n"
+    assert (tmp_path / "log").read_text() == "token revoke --node=a\n" * 2 + create.format("a") + create.format("b")
+
+
+def test_folder_is_for_one_run_and_one_user(tmp_path):
+    (tmp_path / "f").mkdir(mode=0o700)
+    folder = os.open(tmp_path / "f", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    assert "another run works in f" in run(tmp_path, "f", "a", kubectl=EMPTY).stderr
+    os.close(folder)
+    (tmp_path / "f").chmod(0o750)
+    assert "others can read f" in run(tmp_path, "f", "a", kubectl=EMPTY).stderr
