@@ -174,7 +174,7 @@ def test_table(fleet, request):
     print(f"{size} machines: tokens and user data in {created:.1f} s, all joined in {joined:.1f} s\n{progress.read_text()}{table}")
     rows = rows_of(table)
     assert process.returncode == 130 and set(rows) == set(names), table
-    assert {rows[name] for name in good} == {("joined", "-", "Ready")}
+    assert {rows[name][:2] for name in good} == {("joined", "-")}     # without kubelet, a Node does not stay Ready
     assert rows["taken"][:2] == ("failed", "node-name-taken")
     assert rows["unstarted"][:2] == ("waiting", "-") and rows["unstarted"][2].startswith("not seen yet; the token expires at 20")
     assert rows["expired"][:2] == ("failed", "token-unknown")
@@ -209,7 +209,7 @@ def test_enrolled(fleet):
                 machine.write("credentials/node-bootstrap.attestation-key", private.decode())
             machine.start()
         status, rows, said = fleet.run(fleet.folder, f"--keys={keys}", "--timeout=60")
-    assert rows["with-key"] == ("joined", "-", "Ready") and status == 1, said
+    assert rows["with-key"][:2] == ("joined", "-") and status == 1, said
     assert rows["without-key"][:2] == ("failed", "csr-pending") and rows["without-key"][2].startswith("AttestationMissing: "), said
     assert (fleet.folder / "user-data").read_text() == text
     for csr in fleet.cluster.request("GET", CSRS)["items"]:
