@@ -133,7 +133,11 @@ def test_interrupted_runs_create_no_second_token(fleet):
     documented = rows_of(done.stdout)
     assert done.returncode == 1 and set(documented) == {"worker-1", "worker-2", "worker-3"}, done.stderr
     assert len(list((fleet.base / "workers").glob("*.user-data"))) == 3
-    for name in (*names, *documented):
+    forms = ("config", "ignition")
+    for form in forms:
+        status, rows, said = fleet.run(fleet.folder, form, f"--form={form}", "--timeout=0")
+        assert status == 1 and rows[form][0] == "waiting", "the token in this form is found"
+    for name in (*names, *documented, *forms):
         fleet.admin.run("token", "revoke", f"--node={name}")
 
 

@@ -155,7 +155,7 @@ def test_program_that_fails(tmp_path, status):
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["a.user-data.new"]
     done = run(tmp_path, "f", "a", "b", kubectl=EMPTY, admin='echo "$*" >>log; echo details >&2; exit 69')
     assert done.returncode == 1 and "details\n" in done.stderr and (tmp_path / "log").read_text() == "token revoke --node=a\n"
-    works = f'echo "$*" >>log; [ "$2" != revoke ] || exit 66; echo "token: {TOKEN}.0123456789abcdef"'
+    works = f'echo "$*" >>log; [ "$2" != revoke ] || exit 66; echo "token: \\"{TOKEN}.0123456789abcdef\\""'
     done = run(tmp_path, "f", "a", "b", "--timeout=0", kubectl=EMPTY, admin=works)
     assert done.returncode == 1 and "joined 0, waiting 0, failed 2 of 2\n" in done.stdout, done.stderr
     assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["a.user-data", "b.user-data"]
