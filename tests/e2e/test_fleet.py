@@ -47,7 +47,9 @@ class Fleet:
         self.cluster, self.admin, self.tree, self.base = cluster, administrator, tree, folder
         self.script = admin_tree / INSTALLED[1:]
         self.folder, self.machines = folder / "fleet", {}
-        self.environment = {"PATH": f"{(admin_tree / admin.PROGRAM).parent}:{os.environ['PATH']}", "KUBECONFIG": str(cluster.work / "admin.conf")}
+        # kubectl caches below $HOME.
+        self.environment = {"PATH": f"{(admin_tree / admin.PROGRAM).parent}:{os.environ['PATH']}", "KUBECONFIG": str(cluster.work / "admin.conf"),
+                            "HOME": str(folder)}
 
     def command(self, *words, before=(), stderr=subprocess.PIPE):
         return subprocess.Popen([*before, self.script, *words], env=self.environment, stdin=subprocess.DEVNULL, text=True,
