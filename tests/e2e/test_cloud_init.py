@@ -13,6 +13,7 @@ from harness.wait import until
 
 sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
+import terraform  # noqa: E402
 
 EXAMPLES = SOURCE / "packaging/examples"
 
@@ -86,7 +87,8 @@ def token_is_with_root_alone(node):
     assert oct(node.path("/etc/credstore").stat().st_mode)[-4:] == "0700"
 
 
-DOCUMENTED = {str(found): found.text for found in documentation.examples("cloud-config")}
+VALUES = {"node": "worker-1", "token": "abcdef.0123456789abcdef", "endpoint": "10.0.0.10:6443", "pin": "sha256:" + "ab" * 32}
+DOCUMENTED = {"terraform": terraform.render("cloud-init", VALUES), **{str(found): found.text for found in documentation.examples("cloud-config")}}
 
 
 @pytest.mark.each_release
@@ -105,13 +107,14 @@ def test_examples_are_valid(new_node, with_cloud_init, name):
 def test_user_data_of_node_bootstrap(new_node, with_cloud_init, world):
     """docs/first-boot.md: the key is for images without cloud-init. Debian 12's ignores it, Debian 13's calls it invalid."""
     node = new_node(layers=with_cloud_init)
-    node.write("/root/config.yaml", (EXAMPLES / "nocloud/user-data").read_text())
     check = ("cloud-init", "schema", "--config-file", "/root/config.yaml")
-    if world.is_other_release:
-        with pytest.raises(RuntimeError, match="node_bootstrap: Additional properties are not allowed"):
+    for text in ((EXAMPLES / "nocloud/user-data").read_text(), terraform.render("node-bootstrap", VALUES)):
+        node.write("/root/config.yaml", text)
+        if world.is_other_release:
+            with pytest.raises(RuntimeError, match="node_bootstrap: Additional properties are not allowed"):
+                node.run_offline(*check)
+        else:
             node.run_offline(*check)
-    else:
-        node.run_offline(*check)
 
 
 def test_printed_config(new_node, cluster, with_cloud_init, printed):

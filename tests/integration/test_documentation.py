@@ -36,7 +36,7 @@ COMMANDS = {
     "credential": "e2e/test_documentation.py", "start": "e2e/test_documentation.py", "look": "e2e/test_documentation.py",
     "image": "e2e/test_documentation.py", "refresh": "e2e/test_documentation.py", "remove": "e2e/test_documentation.py",
     "admin": "e2e/test_admin_join.py", "controller": "e2e/test_admin_join.py", "renew-token": "integration/test_admin_print.py",
-    "apt-repository": "e2e/test_repository.py", "apt-install": "e2e/test_repository.py",
+    "fleet": "e2e/test_fleet.py", "apt-repository": "e2e/test_repository.py", "apt-install": "e2e/test_repository.py",
     "rpm": "e2e/test_rpm.py",
     "mkosi": "e2e/test_mkosi.py",
     "sysext": "e2e/test_sysext.py", "sysext-remove": "e2e/test_sysext.py", "metrics": "e2e/test_metrics.py",
