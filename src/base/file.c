@@ -231,7 +231,7 @@ int nb_fd_write(int fd, const void *data, size_t len) {
 }
 
 int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
-                  char ret_temporary[static NAME_MAX + 1]) {
+                  char ret_temporary[static NAME_MAX + 1], int *ret_fd) {
         _cleanup_(nb_closep) int fd = -1;
         int r;
 
@@ -247,11 +247,14 @@ int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data
         r = nb_fd_write(fd, data, len);
         /* The umask can only remove permissions from `mode`, and fchmod() restores them, so the
          * file never has more permissions than `mode`. */
-        if (r >= 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
+        if (r >= 0 && fchmod(fd, mode) < 0)
                 r = -errno;
-        if (r < 0)
+        if (r < 0) {
                 (void)unlinkat(folder_fd, ret_temporary, 0);
-        return r;
+                return r;
+        }
+        *ret_fd = TAKE_FD(fd);
+        return 0;
 }
 
 int nb_file_rename_new(int folder_fd, const char *from, const char *to) {
@@ -266,13 +269,16 @@ int nb_file_rename_new(int folder_fd, const char *from, const char *to) {
 
 static int write_file(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
                       bool is_new) {
+        _cleanup_(nb_closep) int fd = -1;
         char temporary[NAME_MAX + 1];
         int r;
 
-        r = nb_file_stage(folder_fd, name, mode, data, len, temporary);
+        r = nb_file_stage(folder_fd, name, mode, data, len, temporary, &fd);
         if (r < 0)
                 return r;
-        if (is_new)
+        if (fsync(fd) < 0)
+                r = -errno;
+        else if (is_new)
                 r = nb_file_rename_new(folder_fd, temporary, name);
         else if (renameat(folder_fd, temporary, folder_fd, name) < 0)
                 r = -errno;

@@ -76,10 +76,10 @@ int nb_file_write(int folder_fd, const char *name, mode_t mode, const void *data
  */
 int nb_file_create(int folder_fd, const char *name, mode_t mode, const void *data, size_t len);
 
-/* The first half of nb_file_write(): writes and syncs the temporary file. 0, -errno. On failure, no
- * file is left. */
+/* The first part of nb_file_write(): writes the temporary file, which the caller must sync by the
+ * returned descriptor. 0, -errno. On failure, no file is left. */
 int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
-                  char ret_temporary[static NAME_MAX + 1]);
+                  char ret_temporary[static NAME_MAX + 1], int *ret_fd);
 
 /* Removes a file or symbolic link and syncs the directory. 0 if it does not exist. -EISDIR for a
  * directory. */

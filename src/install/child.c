@@ -153,13 +153,13 @@ static int run_sweeper(struct sweeper *sweeper) {
 
 /* --- The parent --- */
 
-/* An older status is out of date. recv(2) returns 0 for an empty record, too; only poll(2) shows
- * the end of the channel. */
+/* An older status is out of date. Ends at an empty record as at the end of the channel: only a
+ * hostile child sends one, and it delays nothing but its own statuses. */
 static void pass_last_status(int channel) {
         char status[STATUS_MAX], line[STATUS_MAX] = "";
-        ssize_t n = 0;
+        ssize_t n = 1;
 
-        for (int i = 0; i < STATUSES_MAX && n >= 0; i++) {
+        for (int i = 0; i < STATUSES_MAX && n > 0; i++) {
                 n = recv(channel, status, sizeof(status), MSG_DONTWAIT);
                 if (n > 0)
                         nb_text_copy_line(status, (size_t)n, line, sizeof(line));

@@ -329,8 +329,8 @@ static int stage_and_publish(struct refresh *refresh, struct nb_failure *f) {
                 r = prepare_renewal(refresh, f);
         if (r >= 0 && refresh->has_record && format_record(refresh) < 0)
                 r = nb_failure_set_memory(f);
-        for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
-                r = nb_swap_stage(&files[i], f);
+        if (r >= 0)
+                r = nb_swap_stage(files, _TARGET_N, f);
         for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
                 r = nb_swap_publish(&files[i], f);
         return r;

@@ -25,7 +25,7 @@ static int write_kubeconfig(struct nb_swap *file, const struct nb_context *conte
         file->is_wanted = true;
         r = nb_swap_open(file, context->root_fd, f);
         if (r >= 0)
-                r = nb_swap_stage(file, f);
+                r = nb_swap_stage(file, 1, f);
         if (r >= 0)
                 r = nb_swap_set_aside(file, f);
         if (r >= 0)

@@ -32,9 +32,9 @@ static int check_written(const struct nb_swap *swap, int r, struct nb_failure *f
 }
 
 void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mode_t mode) {
-        *swap = (struct nb_swap){ .mode = mode,
-                                  .text = NB_BUFFER_INIT(NB_HANDOFF_MAX),
-                                  .folder_fd = -1 };
+        *swap = (struct nb_swap){
+                .mode = mode, .text = NB_BUFFER_INIT(NB_HANDOFF_MAX), .folder_fd = -1, .fd = -1
+        };
         snprintf(swap->path, sizeof(swap->path), "%s%s", folder, name);
 }
 
@@ -63,7 +63,7 @@ static int stage_link(struct nb_swap *swap) {
         return symlinkat(swap->text.data, swap->folder_fd, swap->temporary) < 0 ? -errno : 0;
 }
 
-int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
+static int stage_file(struct nb_swap *swap, struct nb_failure *f) {
         const struct nb_secret *secret = swap->secret;
         int r;
 
@@ -76,10 +76,32 @@ int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
         else
                 r = nb_file_stage(swap->folder_fd, swap->name, swap->mode,
                                   secret ? secret->data : swap->text.data,
-                                  secret ? secret->len : swap->text.len, swap->temporary);
+                                  secret ? secret->len : swap->text.len, swap->temporary,
+                                  &swap->fd);
         if (r >= 0)
                 swap->step = NB_SWAP_STAGED;
+        /* Most file systems can then make all files durable with the first fsync(2). */
+        if (swap->fd >= 0)
+                (void)sync_file_range(swap->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
         return check_written(swap, r, f);
+}
+
+static int sync_file(struct nb_swap *swap, struct nb_failure *f) {
+        int r = swap->fd >= 0 && fsync(swap->fd) < 0 ? -errno : 0;
+
+        nb_closep(&swap->fd);
+        swap->fd = -1;
+        return check_written(swap, r, f);
+}
+
+int nb_swap_stage(struct nb_swap *swaps, unsigned n, struct nb_failure *f) {
+        int r = 0;
+
+        for (unsigned i = 0; i < n && r >= 0; i++)
+                r = stage_file(&swaps[i], f);
+        for (unsigned i = 0; i < n && r >= 0; i++)
+                r = sync_file(&swaps[i], f);
+        return r;
 }
 
 static int exchange_file(struct nb_swap *swap) {
@@ -164,6 +186,7 @@ int nb_swap_put_back(struct nb_swap *swap) {
 }
 
 void nb_swap_done(struct nb_swap *swap) {
+        nb_closep(&swap->fd);
         nb_closep(&swap->folder_fd);
         nb_buffer_done(&swap->text);
 }

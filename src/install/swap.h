@@ -46,6 +46,7 @@ struct nb_swap {
         const char *name; /* the last component of `path` */
 
         enum nb_swap_step step;
+        int fd; /* of the temporary file until it is synced */
         char temporary[NAME_MAX + 1];
         char old_name[NAME_MAX + 1]; /* of the file that was set aside; "" for none */
 };
@@ -67,9 +68,9 @@ int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
 /* Whether the target exists and has this type: S_IFDIR, S_IFLNK. */
 bool nb_swap_is_at(const struct nb_swap *swap, mode_t type);
 
-/* Stages the file, if it is wanted, with exactly the mode as `.<name>.tmp`. Fails if a
+/* Stages each of `n` files that is wanted, with exactly the mode as `.<name>.tmp`. Fails if a
  * folder has this name: an exchange would move the folder away. */
-int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f);
+int nb_swap_stage(struct nb_swap *swaps, unsigned n, struct nb_failure *f);
 
 /* If it returns 0, the change is durable. Does nothing if nothing is staged. */
 int nb_swap_publish(struct nb_swap *swap, struct nb_failure *f);

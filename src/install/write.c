@@ -318,9 +318,7 @@ static int stage_all(struct plan *plan, struct nb_failure *f) {
                 return nb_failure_set_memory(f);
         link->is_wanted = true;
         r = prepare_record(plan, link->text.data, f);
-        for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
-                r = nb_swap_stage(&plan->files[i], f);
-        return r;
+        return r < 0 ? r : nb_swap_stage(plan->files, _TARGET_N, f);
 }
 
 static int set_aside(struct plan *plan, struct nb_failure *f) {

@@ -84,6 +84,8 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         struct nb_provenance *from = &handoff.provenance;
         int r;
 
+        /* They end while this process waits for the disk. */
+        nb_http_dismiss(join->api.http);
         if (!handoff.cluster.ca)
                 handoff.cluster.ca = none;
         snprintf(from->csr, sizeof(from->csr), "%s", join->csr_name);

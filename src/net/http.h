@@ -132,6 +132,10 @@ void nb_http_report_landlock(void);
 /* Ends the launcher, so that this process leaves no other process behind. */
 void nb_http_end(void);
 
+/* Kills the launcher and the processes of `http` without waiting for them, which takes a while: no
+ * connection can be made any more. nb_http_free() and nb_http_end() wait. */
+void nb_http_dismiss(const struct nb_http *http);
+
 /* `trust` NULL: the server is not verified. NB_WORKER_UNSTARTABLE; NB_TLS_UNTRUSTED if the CAs of
  * the system cannot be read; NB_INTERNAL. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);

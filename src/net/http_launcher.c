@@ -365,6 +365,13 @@ void nb_http_report_landlock(void) {
                                             : "this kernel does not have");
 }
 
+void nb_http_dismiss(const struct nb_http *http) {
+        for (const struct nb_http_worker *worker = http->workers; worker; worker = worker->next)
+                (void)kill(worker->pid, SIGKILL);
+        if (launcher_fd >= 0)
+                (void)kill(launcher_pid, SIGKILL);
+}
+
 void nb_http_end(void) {
         if (launcher_fd < 0)
                 return;

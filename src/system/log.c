@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,9 @@
 
 #include <linux/sockios.h>
 
-#define SD_JOURNAL_SUPPRESS_LOCATION
-#include <systemd/sd-daemon.h>
-#include <systemd/sd-journal.h>
-
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/datagram.h"
 #include "system/log.h"
 #include "system/terminal.h"
 
@@ -140,11 +138,11 @@ void nb_log_field(enum nb_field field, const char *format, ...) {
         va_end(arguments);
 }
 
-/* The fields of an entry, each "NAME=value". */
+/* The fields of an entry, each "NAME=value\n": no value contains a newline. */
 struct entry {
         char text[6 + _NB_FIELD_N][MESSAGE_SIZE + 64];
         struct iovec vectors[6 + _NB_FIELD_N];
-        int n;
+        unsigned n;
 };
 
 __attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry, const char *format,
@@ -153,8 +151,9 @@ __attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry,
         va_list arguments;
 
         va_start(arguments, format);
-        vsnprintf(text, sizeof(entry->text[0]), format, arguments);
+        vsnprintf(text, sizeof(entry->text[0]) - 1, format, arguments);
         va_end(arguments);
+        strcat(text, "\n");
         entry->vectors[entry->n] = (struct iovec){ .iov_base = text, .iov_len = strlen(text) };
         entry->n++;
 }
@@ -168,7 +167,8 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
         for (unsigned i = 0; i < _NB_FIELD_N; i++)
                 if (values[i][0])
                         entry_add(entry, PREFIX "%s=%s", field_names[i], values[i]);
-        (void)sd_journal_sendv(entry->vectors, entry->n);
+        /* Without journald, as in an image, nothing reads it. */
+        (void)nb_datagram_send(NB_JOURNAL_SOCKET, entry->vectors, entry->n);
 }
 
 /* After a timeout, each line is tried without waiting, until the console accepts output again. */
@@ -293,5 +293,13 @@ void nb_log_status(const char *format, ...) {
                 (void)send(NB_STATUS_FD, status + n, strlen(status + n),
                            MSG_DONTWAIT | MSG_NOSIGNAL);
         else
-                (void)sd_notify(0, status);
+                nb_notify(status);
+}
+
+void nb_notify(const char *state) {
+        const char *address = getenv("NOTIFY_SOCKET");
+        const struct iovec part = { (void *)(uintptr_t)state, strlen(state) };
+
+        if (address)
+                (void)nb_datagram_send(address, &part, 1);
 }

@@ -37,8 +37,7 @@ enum nb_field {
  * stderr. */
 void nb_log_init(const char *identifier);
 
-/* For a process whose descriptors were closed, with the one that libsystemd keeps: prints to stderr
- * from now on. */
+/* For a child that ends without exit(3), which waits for journald: prints to stderr from now on. */
 void nb_log_forget_journal(void);
 
 /* Disables log entries and status messages from now on, for a command that has its own output.
@@ -74,7 +73,10 @@ void nb_log_print_remedy(FILE *stream, enum nb_code code);
 #define NB_STATUS_FD 3
 #define NB_STATUS_VARIABLE "NODE_BOOTSTRAP_STATUS"
 
-/* Sends STATUS= with sd_notify(3), and updates the status line of system/terminal.h. */
+/* As sd_notify(3), for the service that runs this process: such as "READY=1". */
+void nb_notify(const char *state);
+
+/* Sends STATUS= with nb_notify(), and updates the status line of system/terminal.h. */
 void nb_log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* journald finds the unit of an entry in /proc when it reads the entry, so `journalctl -u` does not

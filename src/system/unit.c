@@ -9,14 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <systemd/sd-bus.h>
-#include <systemd/sd-daemon.h>
-#include <systemd/sd-journal.h>
-
 #include "base/buffer.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "system/clock.h"
+#include "system/libsystemd_internal.h"
 #include "system/process.h"
 #include "system/unit.h"
 
@@ -31,51 +28,75 @@
 
 /* --- systemd --- */
 
+static void close_bus(sd_bus **bus) {
+        if (*bus)
+                nb_libsystemd.sd_bus_close_unref(*bus);
+}
+
+static void free_message(sd_bus_message **message) {
+        if (*message)
+                nb_libsystemd.sd_bus_message_unref(*message);
+}
+
+static void free_error(sd_bus_error *error) {
+        if (error->name)
+                nb_libsystemd.sd_bus_error_free(error);
+}
+
 bool nb_systemd_is_running(void) {
         struct stat here, init;
 
         /* In a chroot, /run may be that of the host, whose systemd manages other files. */
-        return sd_booted() > 0 && (stat("/", &here) < 0 || stat("/proc/1/root", &init) < 0 ||
-                                   (here.st_dev == init.st_dev && here.st_ino == init.st_ino));
+        return access("/run/systemd/system", F_OK) == 0 &&
+               (stat("/", &here) < 0 || stat("/proc/1/root", &init) < 0 ||
+                (here.st_dev == init.st_dev && here.st_ino == init.st_ino));
 }
 
 /* Root needs no message bus. */
 static int open_bus(sd_bus **ret_bus) {
-        _cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
+        _cleanup_(close_bus) sd_bus *bus = NULL;
         int r;
 
+        r = nb_libsystemd_load();
+        if (r < 0)
+                return r;
         if (geteuid() != 0)
-                return sd_bus_open_system(ret_bus);
-        r = sd_bus_new(&bus);
+                return nb_libsystemd.sd_bus_open_system(ret_bus);
+        r = nb_libsystemd.sd_bus_new(&bus);
         if (r < 0)
                 return r;
-        r = sd_bus_set_address(bus, "unix:path=" SYSTEMD_SOCKET);
+        r = nb_libsystemd.sd_bus_set_address(bus, "unix:path=" SYSTEMD_SOCKET);
         if (r < 0)
                 return r;
-        r = sd_bus_start(bus);
+        r = nb_libsystemd.sd_bus_start(bus);
         if (r < 0)
                 return r;
         *ret_bus = TAKE(bus);
         return 0;
 }
 
+static int fail_to_reach(int r, struct nb_failure *f) {
+        return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot reach systemd: %m");
+}
+
 /* Calls a method of the manager, or of the properties of the object `path`. `types` and what
  * follows as for sd_bus_call_method(3). */
 static int call_systemd(const char *path, const char *method, sd_bus_message **ret_reply,
                         struct nb_failure *f, const char *types, ...) {
-        _cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
-        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(close_bus) sd_bus *bus = NULL;
+        _cleanup_(free_error) sd_bus_error error = SD_BUS_ERROR_NULL;
         va_list arguments;
         int r = open_bus(&bus);
 
         if (r < 0)
-                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot reach systemd: %m");
+                return fail_to_reach(r, f);
         if (!strcmp(method, "Reload"))
-                (void)sd_bus_set_method_call_timeout(bus, RELOAD_TIMEOUT_USEC);
+                (void)nb_libsystemd.sd_bus_set_method_call_timeout(bus, RELOAD_TIMEOUT_USEC);
         va_start(arguments, types);
-        r = sd_bus_call_methodv(bus, SYSTEMD, path ? path : SYSTEMD_PATH,
-                                path ? "org.freedesktop.DBus.Properties" : SYSTEMD ".Manager",
-                                method, &error, ret_reply, types, arguments);
+        r = nb_libsystemd.sd_bus_call_methodv(bus, SYSTEMD, path ? path : SYSTEMD_PATH,
+                                              path ? "org.freedesktop.DBus.Properties"
+                                                   : SYSTEMD ".Manager",
+                                              method, &error, ret_reply, types, arguments);
         va_end(arguments);
         if (r < 0)
                 return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "systemd: %s failed: %s",
@@ -134,12 +155,12 @@ static int put_container(sd_bus_message *reply, char type, const char *types, co
                          struct nb_buffer *text) {
         const char *separator = "", *name;
         char first[128];
-        int r = sd_bus_message_enter_container(reply, type, types);
+        int r = nb_libsystemd.sd_bus_message_enter_container(reply, type, types);
 
         if (r < 0)
                 return r;
         if (type == SD_BUS_TYPE_DICT_ENTRY) {
-                r = sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &name);
+                r = nb_libsystemd.sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &name);
                 if (r < 0)
                         return r;
                 snprintf(first, sizeof(first), "\n%s=", name);
@@ -149,7 +170,7 @@ static int put_container(sd_bus_message *reply, char type, const char *types, co
                 separator = types[0] == '(' || types[0] == '{' ? line : " ";
         }
         r = put_values(reply, separator, line, text);
-        return r < 0 ? r : sd_bus_message_exit_container(reply);
+        return r < 0 ? r : nb_libsystemd.sd_bus_message_exit_container(reply);
 }
 
 /* Appends all values up to the end of the container. */
@@ -165,7 +186,8 @@ static int put_values(sd_bus_message *reply, const char *separator, const char *
         char type;
         int r;
 
-        for (; (r = sd_bus_message_peek_type(reply, &type, &types)) > 0; before = separator) {
+        for (; (r = nb_libsystemd.sd_bus_message_peek_type(reply, &type, &types)) > 0;
+             before = separator) {
                 nb_buffer_append_string(text, before);
                 if (types) {
                         r = put_container(reply, type, types, line, text);
@@ -173,7 +195,7 @@ static int put_values(sd_bus_message *reply, const char *separator, const char *
                                 return r;
                         continue;
                 }
-                r = sd_bus_message_read_basic(reply, type, &value);
+                r = nb_libsystemd.sd_bus_message_read_basic(reply, type, &value);
                 if (r < 0)
                         return r;
                 if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH)
@@ -192,11 +214,14 @@ static int put_values(sd_bus_message *reply, const char *separator, const char *
 
 int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(PROPERTIES_MAX);
-        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        _cleanup_(free_message) sd_bus_message *reply = NULL;
         _cleanup_(nb_freep) char *path = NULL;
         int r;
 
-        if (sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0)
+        r = nb_libsystemd_load();
+        if (r < 0)
+                return fail_to_reach(r, f);
+        if (nb_libsystemd.sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0)
                 return nb_failure_set_memory(f);
         r = call_systemd(path, "GetAll", &reply, f, "s", "");
         if (r < 0)
@@ -332,13 +357,19 @@ bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec) {
 
 /* --- Journal --- */
 
+static int open_journal(sd_journal **ret_journal) {
+        int r = nb_libsystemd_load();
+
+        return r < 0 ? r : nb_libsystemd.sd_journal_open(ret_journal, SD_JOURNAL_LOCAL_ONLY);
+}
+
 /* Copies "" if the entry lacks the field. */
 static void read_field(sd_journal *journal, const char *name, char *ret, size_t size) {
         const void *data;
         size_t len, name_len = strlen(name);
 
         ret[0] = '\0';
-        if (sd_journal_get_data(journal, name, &data, &len) >= 0 && len > name_len)
+        if (nb_libsystemd.sd_journal_get_data(journal, name, &data, &len) >= 0 && len > name_len)
                 nb_text_copy_line((const char *)data + name_len + 1, len - name_len - 1, ret, size);
 }
 
@@ -346,7 +377,7 @@ static int add_match(sd_journal *journal, const char *field, const char *value) 
         char text[192];
 
         snprintf(text, sizeof(text), "%s=%s", field, value);
-        return sd_journal_add_match(journal, text, 0);
+        return nb_libsystemd.sd_journal_add_match(journal, text, 0);
 }
 
 int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
@@ -355,18 +386,18 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
         int r;
 
         (void)clock_gettime(CLOCK_REALTIME, &now);
-        r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
+        r = open_journal(&journal);
         if (r < 0)
                 return r;
         r = add_match(journal, "_SYSTEMD_UNIT", unit);
         if (r < 0)
                 return r;
-        r = sd_journal_seek_realtime_usec(journal, (uint64_t)now.tv_sec * 1000000 +
-                                                           (uint64_t)now.tv_nsec / 1000);
+        r = nb_libsystemd.sd_journal_seek_realtime_usec(
+                journal, (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
         if (r < 0)
                 return r;
         /* Watch the journal before reading the first entry, so that no new entry is missed. */
-        r = sd_journal_get_fd(journal);
+        r = nb_libsystemd.sd_journal_get_fd(journal);
         if (r < 0)
                 return r;
         *ret_journal = TAKE(journal);
@@ -381,7 +412,7 @@ static uint64_t read_time(sd_journal *journal) {
         read_field(journal, "_SOURCE_REALTIME_TIMESTAMP", text, sizeof(text));
         if (text[0])
                 return strtoull(text, NULL, 10);
-        (void)sd_journal_get_realtime_usec(journal, &when_usec);
+        (void)nb_libsystemd.sd_journal_get_realtime_usec(journal, &when_usec);
         return when_usec;
 }
 
@@ -412,9 +443,9 @@ static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test te
         r = add_match(journal, "_SYSTEMD_UNIT", unit);
         if (r < 0)
                 return r;
-        r = sd_journal_seek_tail(journal);
+        r = nb_libsystemd.sd_journal_seek_tail(journal);
         for (unsigned n = 0; r >= 0 && n < ENTRIES_MAX; n++) {
-                r = sd_journal_previous(journal);
+                r = nb_libsystemd.sd_journal_previous(journal);
                 if (r <= 0)
                         break;
                 read_field(journal, "_SYSTEMD_INVOCATION_ID", invocation, sizeof(invocation));
@@ -436,14 +467,14 @@ static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test te
         r = add_match(journal, "_SYSTEMD_INVOCATION_ID", run);
         if (r < 0)
                 return r;
-        r = sd_journal_seek_head(journal);
+        r = nb_libsystemd.sd_journal_seek_head(journal);
         return r < 0 ? r : 1;
 }
 
 int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test test, void *userdata,
                              struct sd_journal **ret_journal) {
         _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
-        int r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
+        int r = open_journal(&journal);
 
         if (r < 0)
                 return r;
@@ -457,8 +488,8 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
         int r;
 
         /* Detect journal files that were added since the last call. */
-        (void)sd_journal_process(journal);
-        r = sd_journal_next(journal);
+        (void)nb_libsystemd.sd_journal_process(journal);
+        r = nb_libsystemd.sd_journal_next(journal);
         if (r <= 0)
                 return r;
         read_entry(journal, ret_entry);
@@ -489,10 +520,11 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size) {
         char message[1024];
 
         ret[0] = '\0';
-        if (sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY) < 0 ||
-            add_match(journal, "_SYSTEMD_UNIT", unit) < 0 || sd_journal_seek_tail(journal) < 0)
+        if (open_journal(&journal) < 0 || add_match(journal, "_SYSTEMD_UNIT", unit) < 0 ||
+            nb_libsystemd.sd_journal_seek_tail(journal) < 0)
                 return;
-        for (unsigned n = 0; n < ERROR_ENTRIES_MAX && sd_journal_previous(journal) > 0; n++) {
+        for (unsigned n = 0;
+             n < ERROR_ENTRIES_MAX && nb_libsystemd.sd_journal_previous(journal) > 0; n++) {
                 const char *text;
 
                 read_field(journal, "MESSAGE", message, sizeof(message));
@@ -506,9 +538,6 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size) {
 }
 
 void nb_unit_journal_freep(struct sd_journal **journal) {
-        sd_journal_close(*journal);
-}
-
-void nb_unit_notify(const char *state) {
-        (void)sd_notify(0, state);
+        if (*journal)
+                nb_libsystemd.sd_journal_close(*journal);
 }

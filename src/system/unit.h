@@ -72,9 +72,6 @@ const char *nb_unit_next_word(const char *text, const char *property, const char
 void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state);
 bool nb_unit_has_word(const char *text, const char *property, const char *expected);
 
-/* For a service with Type=notify: sd_notify(3), such as "READY=1". */
-void nb_unit_notify(const char *state);
-
 /* The unit has no job, and is active, inactive or failed. */
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);
 

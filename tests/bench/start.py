@@ -66,6 +66,7 @@ def join(machine):
     machine.path(CURRENT).symlink_to(dated)
     machine.write("/etc/kubernetes/pki/ca.crt", ca.pem)
     machine.write("/etc/kubernetes/kubelet.conf", KUBECONFIG, 0o600)
+    machine.write("/var/lib/kubelet/node-bootstrap.env", f"KUBELET_NODE_NAME={NODE}\n")
     machine.write("/etc/node-bootstrap/config.yaml", f"apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ndiscovery:\n  endpoints: [192.0.2.1:6443]\n  caCertHashes: ['{ca.pin}']\n")
 
 

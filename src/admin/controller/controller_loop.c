@@ -14,7 +14,6 @@
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/stop.h"
-#include "system/unit.h"
 
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
 #define REPORT_MS 5000  /* far below WatchdogSec= of the unit */
@@ -148,9 +147,9 @@ static void report(struct nb_controller *controller) {
                 return;
         controller->report_ms = now_ms + REPORT_MS;
         nb_metrics_report(controller);
-        nb_unit_notify("WATCHDOG=1");
+        nb_notify("WATCHDOG=1");
         if (is_first)
-                nb_unit_notify("READY=1");
+                nb_notify("READY=1");
         controller->is_ready |= is_first;
 }
 
@@ -207,7 +206,7 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
         nb_lease_release(controller);
         controller->is_leading = false;
         nb_metrics_report(controller);
-        nb_unit_notify("STOPPING=1");
+        nb_notify("STOPPING=1");
         return 0;
 }
 

@@ -59,6 +59,7 @@ static struct nb_swap new_swap(mode_t mode) {
         static char text[] = "new";
 
         return (struct nb_swap){ .folder_fd = folder.fd,
+                                 .fd = -1,
                                  .name = "a",
                                  .mode = mode,
                                  .is_wanted = true,
@@ -77,7 +78,7 @@ static void swaps(void **state) {
                 /* nb_swap_open() does this. */
                 assert_int_equal(nb_file_remove(folder.fd, ".a.tmp"), 0);
                 swap = new_swap(i % 2 ? S_IFLNK : 0600);
-                assert_int_equal(nb_swap_stage(&swap, &f), 0);
+                assert_int_equal(nb_swap_stage(&swap, 1, &f), 0);
                 if (i < 2)
                         assert_int_equal(nb_swap_undo(&swap), 0);
                 else {
@@ -100,9 +101,9 @@ static void folder_is_not_moved_away(void **state) {
         set_up();
         assert_int_equal(mkdirat(folder.fd, "a", 0755), 0);
         swap = new_swap(0600);
-        assert_int_equal(nb_swap_stage(&swap, &f), -EISDIR);
+        assert_int_equal(nb_swap_stage(&swap, 1, &f), -EISDIR);
         swap = new_swap(S_IFLNK);
-        assert_int_equal(nb_swap_stage(&swap, &f), -EISDIR);
+        assert_int_equal(nb_swap_stage(&swap, 1, &f), -EISDIR);
         assert_int_equal(nb_swap_publish(&swap, &f), 0);
         assert_int_equal(nb_swap_undo(&swap), 0);
         tear_down();
