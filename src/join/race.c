@@ -9,6 +9,10 @@
 #include "system/clock.h"
 #include "system/log.h"
 
+/* An endpoint that has not answered for this time, or that has failed, is not waited for: the next
+ * one is asked. As the "Connection Attempt Delay" of RFC 8305, section 5. */
+#define NEXT_AFTER_MS 250
+
 /* One endpoint: being asked, waiting for its next attempt, or out. */
 struct candidate {
         const struct nb_url *url;
@@ -26,6 +30,8 @@ struct race {
         const struct nb_race *kind;
         struct candidate candidates[NB_SETTINGS_ENDPOINTS_MAX];
         unsigned n;
+        unsigned n_begun;  /* the others are not asked yet */
+        uint64_t begin_ms; /* when the next one is asked for the first time */
 };
 
 /* Closes the connection for the second copy, and frees the first copy. */
@@ -141,8 +147,11 @@ static int classify_answer(const struct race *race, struct candidate *c) {
         return r;
 }
 
-/* Schedules the next attempt with an endpoint that was not verified. */
-static void plan_attempt(struct nb_join *join, struct candidate *c) {
+/* Schedules the next attempt with an endpoint that was not verified, and asks the next endpoint. */
+static void plan_attempt(struct race *race, struct candidate *c) {
+        struct nb_join *join = race->join;
+
+        race->begin_ms = 0;
         c->is_out = join->is_rehearsal ||
                     !nb_retry_next(&c->retry, &c->failure, nb_now_ms(), nb_random());
         if (join->is_rehearsal)
@@ -157,22 +166,29 @@ static void plan_attempt(struct nb_join *join, struct candidate *c) {
  * Whether some endpoints are still in the race. */
 static bool start_due(struct race *race, uint64_t *ret_next_ms) {
         uint64_t now = nb_now_ms();
-        bool is_any = false;
+        bool is_any;
 
+        if (race->n_begun < race->n && race->begin_ms <= now) {
+                race->n_begun++;
+                race->begin_ms = now + NEXT_AFTER_MS;
+        }
+        is_any = race->n_begun < race->n;
         *ret_next_ms = race->join->deadline_ms;
-        for (unsigned i = 0; i < race->n; i++) {
+        for (unsigned i = 0; i < race->n_begun; i++) {
                 struct candidate *c = &race->candidates[i];
                 struct nb_failure failure = { 0 };
 
                 if (!c->is_out && c->retry.due_ms <= now && !c->transfer &&
                     nb_api_start(&c->api, race->kind->call, NULL, &c->transfer, &failure) < 0) {
                         c->failure = failure;
-                        plan_attempt(race->join, c);
+                        plan_attempt(race, c);
                 }
                 is_any |= !c->is_out;
                 if (!c->is_out && !c->transfer && c->retry.due_ms < *ret_next_ms)
                         *ret_next_ms = c->retry.due_ms;
         }
+        if (race->n_begun < race->n && race->begin_ms < *ret_next_ms)
+                *ret_next_ms = race->begin_ms;
         return is_any;
 }
 
@@ -224,6 +240,6 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
                 if (r == 0)
                         return 0;
                 if (r < 0)
-                        plan_attempt(join, done);
+                        plan_attempt(&race, done);
         }
 }

@@ -7,8 +7,9 @@
  * metadata is read before the stages (join/load.h).
  *
  * discover
- *      token: fetches cluster-info from all endpoints at once; verifies signature and pins; if the
- *      server is not a configured endpoint, fetches a second copy over verified TLS.
+ *      token: fetches cluster-info from the first endpoint that proves itself; verifies signature
+ *      and pins; if the server is not a configured endpoint, fetches a second copy over verified
+ *      TLS.
  *      document, URL: reads a kubeconfig; then newer cluster-info over TLS that its CAs verify, if
  *      available.
  *      k3s: fetches the CAs from a server without verification; verifies them by the hash in the
