@@ -18,6 +18,8 @@ struct candidate {
         const struct nb_url *url;
         struct nb_api api;   /* unverified; one for each, so that no endpoint waits for another */
         struct nb_api again; /* verified, for the second copy; empty if none is needed */
+        struct nb_api early; /* for the verified connection to this endpoint, if there will be one:
+                                for the second copy, or for the next stages of the join */
         struct nb_unverified first;        /* the copy that the second is compared with */
         struct nb_http_transfer *transfer; /* the request in progress, or NULL */
         struct nb_retry retry;
@@ -34,16 +36,17 @@ struct race {
         uint64_t begin_ms; /* when the next one is asked for the first time */
 };
 
-/* Closes the connection for the second copy, and frees the first copy. */
+/* Closes the verified connections, and frees the first copy. */
 static void forget_first(struct candidate *c) {
         nb_api_done(&c->again);
+        nb_api_done(&c->early);
         nb_unverified_done(&c->first);
 }
 
 static void race_done(struct race *race) {
         for (unsigned i = 0; i < race->n; i++) {
-                forget_first(&race->candidates[i]);
                 nb_api_done(&race->candidates[i].api);
+                forget_first(&race->candidates[i]);
         }
 }
 
@@ -69,6 +72,23 @@ static int give_up(const struct race *race, struct nb_failure *f) {
         return f->errnum > 0 ? -f->errnum : -EPROTO;
 }
 
+/*
+ * Asks an endpoint. The connection that will probably follow is opened by TCP as soon as the
+ * endpoint has completed TLS, which saves a round trip. But only in the first attempt, because an
+ * endpoint that was not verified then is probably starting up, overloaded or hostile; not with a
+ * client certificate, which each worker of its connection is born with; and not in a rehearsal.
+ */
+static int start_first(const struct race *race, struct candidate *c, struct nb_failure *f) {
+        struct nb_http_request more = { 0 };
+        struct nb_failure ignored = { 0 };
+
+        if (c->retry.attempts == 0 && !race->join->is_rehearsal &&
+            race->join->bootstrap->identity.kind != NB_IDENTITY_CERTIFICATE)
+                (void)nb_api_init_early(&c->early, c->url, &ignored);
+        more.next = c->early.http;
+        return nb_api_start(&c->api, race->kind->call, &more, &c->transfer, f);
+}
+
 /* Repeats the request over TLS verified by the CAs of `verified`. */
 static int start_second(const struct race *race, struct candidate *c,
                         const struct nb_cluster *verified) {
@@ -77,6 +97,7 @@ static int start_second(const struct race *race, struct candidate *c,
                                             .ca_len = verified->ca_len };
         int r;
 
+        c->again = TAKE(c->early);
         r = nb_api_init(&c->again, &cluster, NULL, race->join->deadline_ms, &c->failure);
         return r < 0 ? r
                      : nb_api_start(&c->again, race->kind->call, NULL, &c->transfer, &c->failure);
@@ -123,6 +144,7 @@ static int adopt_candidate(const struct race *race, struct candidate *c,
         nb_join_adopt(race->join, cluster, c->api.name, &selection, what);
         nb_report_new_connection(&c->again);
         nb_report_new_connection(&c->api);
+        race->join->api = TAKE(c->early);
         return 0;
 }
 
@@ -179,7 +201,7 @@ static bool start_due(struct race *race, uint64_t *ret_next_ms) {
                 struct nb_failure failure = { 0 };
 
                 if (!c->is_out && c->retry.due_ms <= now && !c->transfer &&
-                    nb_api_start(&c->api, race->kind->call, NULL, &c->transfer, &failure) < 0) {
+                    start_first(race, c, &failure) < 0) {
                         c->failure = failure;
                         plan_attempt(race, c);
                 }

@@ -44,7 +44,8 @@ struct nb_call {
 };
 
 /* cluster->ca contains only verified CAs; NULL: the system's CAs. `identity` may be NULL, and must
- * outlive *ret_api. */
+ * outlive *ret_api, which is empty or from nb_api_init_early(). An early connection is used if it
+ * is to the same server, and otherwise closed. */
 int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
                 const struct nb_identity *identity, uint64_t deadline_ms, struct nb_failure *f);
 
@@ -52,6 +53,10 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
  * nb_unverified with nb_http_finish_unverified(). */
 int nb_api_init_unverified(struct nb_api *ret_api, const struct nb_url *endpoint,
                            struct nb_failure *f);
+
+/* For a connection that nb_http_request.next opens before the CAs are known. No request can be sent
+ * before nb_api_init(). */
+int nb_api_init_early(struct nb_api *ret_api, const struct nb_url *endpoint, struct nb_failure *f);
 
 void nb_api_done(struct nb_api *api);
 

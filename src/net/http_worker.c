@@ -59,9 +59,16 @@ static void read_head(struct nb_http_exchange *exchange) {
         NB_TEXT_COPY_LINE(reply->location, location);
 }
 
+/* Whether an early connection has ended without TLS, since servers close idle connections. Another
+ * connection may succeed. */
+static bool is_dropped(const struct nb_http_exchange *exchange) {
+        return exchange->is_early && !exchange->is_secured && exchange->result != CURLE_OK &&
+               exchange->result != CURLE_OPERATION_TIMEDOUT;
+}
+
 /* `r` < 0: the request was not sent. */
 static void report_outcome(struct nb_http_exchange *exchange, int r) {
-        if (exchange->is_stale) {
+        if (exchange->is_stale || is_dropped(exchange)) {
                 nb_http_reply_send(exchange, NB_HTTP_STALE, NULL, 0);
                 return;
         }
@@ -85,12 +92,14 @@ static int connect_once(struct nb_http_exchange *exchange) {
         if (exchange->sandbox_r < 0)
                 return exchange->sandbox_r;
         if (exchange->is_confined)
-                return exchange->has_connected ? 0 : -ESTALE;
+                return exchange->has_connected || !exchange->is_socket_used ? 0 : -ESTALE;
         r = nb_http_exchange_connect(exchange);
         if (r < 0 || exchange->socket_fd < 0)
                 return r;
         exchange->is_confined = true;
-        return nb_http_sandbox_finish();
+        /* Kept, so that the call after an early one fails as well. */
+        exchange->sandbox_r = nb_http_sandbox_finish();
+        return exchange->sandbox_r;
 }
 
 static void serve_call(struct nb_http_exchange *exchange) {
@@ -106,12 +115,19 @@ static void serve_call(struct nb_http_exchange *exchange) {
         exchange->begin_usec = nb_now_usec();
         exchange->raw_begin = nb_http_raw_received(exchange);
         r = connect_once(exchange);
+        if (exchange->call.is_early) {
+                exchange->is_early = exchange->is_confined;
+                nb_http_reply_send(exchange, NB_HTTP_OPENED, NULL, 0);
+                curl_slist_free_all(exchange->connect_to);
+                return;
+        }
         exchange->is_stale = r == -ESTALE;
         if (r >= 0 && exchange->result == CURLE_OK)
                 r = nb_http_exchange_setup(exchange);
         if (r >= 0 && exchange->result == CURLE_OK)
                 exchange->result = curl_easy_perform(exchange->easy);
         report_outcome(exchange, r);
+        exchange->is_early = false;
         curl_slist_free_all(exchange->connect_to);
 }
 
