@@ -389,7 +389,9 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
         if (reply.kind == NB_HTTP_CONNECTED && reply.len > 0)
                 note_certificate(transfer->http, data, reply.len);
         switch ((enum nb_http_reply_kind)reply.kind) {
-        case NB_HTTP_OPENED: /* of an earlier call */
+        case NB_HTTP_OPENED: /* or of an earlier call */
+                if (transfer->call.is_early)
+                        take_done(transfer, &reply);
                 break;
         case NB_HTTP_CONNECTED:
                 take_connected(transfer);
@@ -484,6 +486,7 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         call->has_body = request->body;
         snprintf(call->method, sizeof(call->method), "%s", request->method ? request->method : "");
         call->is_stream = request->is_stream;
+        call->is_early = request->is_open_only;
         return 0;
 }
 

@@ -68,6 +68,8 @@ static bool is_dropped(const struct nb_http_exchange *exchange) {
 
 /* `r` < 0: the request was not sent. */
 static void report_outcome(struct nb_http_exchange *exchange, int r) {
+        bool is_early = exchange->call.is_early;
+
         if (exchange->is_stale || is_dropped(exchange)) {
                 nb_http_reply_send(exchange, NB_HTTP_STALE, NULL, 0);
                 return;
@@ -79,9 +81,9 @@ static void report_outcome(struct nb_http_exchange *exchange, int r) {
                                                : "cannot enter the sandbox of a connection: %m");
         else if (exchange->result != CURLE_OK)
                 (void)nb_http_outcome(exchange, &exchange->reply.failure);
-        else
+        else if (!is_early)
                 read_head(exchange);
-        nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
+        nb_http_reply_send(exchange, is_early ? NB_HTTP_OPENED : NB_HTTP_DONE, NULL, 0);
 }
 
 /* Connects in the first step of the sandbox, and enters the second before libcurl sends or receives
@@ -107,6 +109,7 @@ static void serve_call(struct nb_http_exchange *exchange) {
          * this process serves, not each of them. */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
         const size_t kept = offsetof(struct nb_http_exchange, reply);
+        bool is_early = exchange->call.is_early;
         int r;
 
         if (setitimer(ITIMER_PROF, &cpu_limit, NULL) < 0)
@@ -115,19 +118,13 @@ static void serve_call(struct nb_http_exchange *exchange) {
         exchange->begin_usec = nb_now_usec();
         exchange->raw_begin = nb_http_raw_received(exchange);
         r = connect_once(exchange);
-        if (exchange->call.is_early) {
-                exchange->is_early = exchange->is_confined;
-                nb_http_reply_send(exchange, NB_HTTP_OPENED, NULL, 0);
-                curl_slist_free_all(exchange->connect_to);
-                return;
-        }
         exchange->is_stale = r == -ESTALE;
-        if (r >= 0 && exchange->result == CURLE_OK)
+        if (r >= 0 && exchange->result == CURLE_OK && !is_early)
                 r = nb_http_exchange_setup(exchange);
-        if (r >= 0 && exchange->result == CURLE_OK)
+        if (r >= 0 && exchange->result == CURLE_OK && !is_early)
                 exchange->result = curl_easy_perform(exchange->easy);
         report_outcome(exchange, r);
-        exchange->is_early = false;
+        exchange->is_early = is_early && exchange->is_confined;
         curl_slist_free_all(exchange->connect_to);
 }
 
