@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server that cluster-info names cannot be reached: the join goes on through the endpoint that discovery has verified."""
 
+import signal
+
 import csrs
 import faults
 from kubelet_config import config_map
+from processes import nobody_left
 from wait import wait_until
 
 
@@ -79,3 +82,23 @@ def test_kubelets_configuration_is_read_through_the_endpoint(world):
     world.server.on("other", lambda request: config_map() if request.path.endswith("/kubelet-config") else None)
     world.machine.join().joined()
     assert (world.machine.state / "kubelet-config.yaml").exists()
+
+
+def test_stopped_while_the_endpoint_is_silent_as_well(world):
+    name_server(world, world.closing(faults.BlackHole()).endpoint)
+    world.server.on("version", faults.stall)
+    run = world.machine.start_join()
+    wait_until(lambda: world.server.seen("version"))
+    run.signal(signal.SIGTERM)
+    assert run.wait().exit == 143
+    nobody_left(world, run)
+
+
+def test_both_are_silent(world):
+    """The endpoint is given a few seconds; then the server in cluster-info is waited for, and named."""
+    hole = world.closing(faults.BlackHole())
+    name_server(world, hole.endpoint)
+    world.server.on("version", faults.stall)
+    world.machine.configure(world.server, timeout="60s")
+    world.machine.join(faketime="+0 x10").failed("endpoint-unreachable", 69, hole.endpoint)
+    assert {"create", "watch"}.isdisjoint(world.server.kinds)
