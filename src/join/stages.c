@@ -12,7 +12,7 @@
 
 /* If the server in cluster-info does not accept a connection within OPEN_MAX_MS, another one that
  * is known to work has OTHER_MAX_MS to answer. */
-#define OPEN_MAX_MS 300
+#define OPEN_MAX_MS 250
 #define OTHER_MAX_MS 3000
 
 int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {

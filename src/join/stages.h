@@ -16,7 +16,7 @@
  *      token; fetches a second copy over verified TLS.
  * connect
  *      prepares the connection on which the next stages present the bootstrap identity. discover
- *      never sends it. If the server in cluster-info does not answer to TCP within 300 ms, uses the
+ *      never sends it. If the server in cluster-info does not answer to TCP within 250 ms, uses the
  *      endpoint that discovery has verified, provided that TLS verifies it. After a failure without
  *      an answer, chooses again.
  * node (CSR only)

@@ -47,7 +47,7 @@ def test_endpoint_that_tls_does_not_verify(world):
 
 
 def test_reachable_server_is_used(world):
-    """A connection within 300 ms: the endpoint is not asked again."""
+    """A connection within 250 ms: the endpoint is not asked again."""
     other = world.endpoint()
     name_server(world, other.endpoint)
     world.machine.join().joined()
