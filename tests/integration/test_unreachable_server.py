@@ -41,7 +41,7 @@ def test_endpoint_that_tls_does_not_verify(world):
     hole = world.closing(faults.BlackHole())
     name_server(world, hole.endpoint)
     world.server.identity = world.cluster.ca.serving(["kubernetes"])
-    world.machine.configure(world.server, endpoints=[world.server.endpoint, hole.endpoint], timeout="5s")
+    world.machine.configure(world.server, endpoints=[world.server.endpoint, hole.endpoint], timeout="3s")
     world.machine.join().failed("endpoint-unreachable", 69, hole.endpoint)
     assert set(world.server.kinds) == {"cluster-info"} and token_went_to(world.server) == set()
 
@@ -99,6 +99,6 @@ def test_both_are_silent(world):
     hole = world.closing(faults.BlackHole())
     name_server(world, hole.endpoint)
     world.server.on("version", faults.stall)
-    world.machine.configure(world.server, timeout="60s")
+    world.machine.configure(world.server, timeout="20s")
     world.machine.join(faketime="+0 x10").failed("endpoint-unreachable", 69, hole.endpoint)
     assert {"create", "watch"}.isdisjoint(world.server.kinds)
