@@ -29,9 +29,10 @@ int nb_join_fetch_kubelet_config(const struct nb_join *join, const struct nb_ide
                                                                           : NULL,
                                                          NB_KUBELET_CONFIG_UNACCEPTABLE };
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        struct nb_cluster cluster = nb_join_reachable(join);
         int r;
 
-        r = nb_api_init(&api, &join->cluster, node, join->deadline_ms, f);
+        r = nb_api_init(&api, &cluster, node, join->deadline_ms, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);

@@ -36,10 +36,13 @@ struct nb_join {
         bool is_rehearsal;    /* ask each endpoint once, and report no waiting */
 
         /* discover: verified. */
-        struct nb_cluster cluster; /* its `ca` are the trusted CAs; NULL: the system's */
-        char endpoint[NB_URL_MAX]; /* the verified endpoint, the host of the URL, or the server of
-                                    * the document */
-        struct nb_api api;
+        struct nb_cluster cluster;  /* its `ca` are the trusted CAs; NULL: the system's */
+        char endpoint[NB_URL_MAX];  /* the verified endpoint, the host of the URL, or the server of
+                                     * the document */
+        const struct nb_url *other; /* the endpoint as API server, if cluster->server cannot be
+                                       reached; NULL for none */
+        bool is_other;              /* `api` uses it */
+        struct nb_api api;       /* after discover: empty, or an early connection to the endpoint */
         time_t server_date;      /* of the last unverified answer: a hint for diagnosis only */
         uint64_t server_date_ms; /* nb_now_ms() at that time; 0: none */
 

@@ -9,11 +9,17 @@
 #include "system/clock.h"
 #include "system/log.h"
 
+/* An endpoint that has not answered for this time, or that has failed, is not waited for: the next
+ * one is asked. As the "Connection Attempt Delay" of RFC 8305, section 5. */
+#define NEXT_AFTER_MS 250
+
 /* One endpoint: being asked, waiting for its next attempt, or out. */
 struct candidate {
         const struct nb_url *url;
         struct nb_api api;   /* unverified; one for each, so that no endpoint waits for another */
         struct nb_api again; /* verified, for the second copy; empty if none is needed */
+        struct nb_api early; /* for the verified connection to this endpoint, if there will be one:
+                                for the second copy, or for the next stages of the join */
         struct nb_unverified first;        /* the copy that the second is compared with */
         struct nb_http_transfer *transfer; /* the request in progress, or NULL */
         struct nb_retry retry;
@@ -26,18 +32,21 @@ struct race {
         const struct nb_race *kind;
         struct candidate candidates[NB_SETTINGS_ENDPOINTS_MAX];
         unsigned n;
+        unsigned n_begun;  /* the others are not asked yet */
+        uint64_t begin_ms; /* when the next one is asked for the first time */
 };
 
-/* Closes the connection for the second copy, and frees the first copy. */
+/* Closes the verified connections, and frees the first copy. */
 static void forget_first(struct candidate *c) {
         nb_api_done(&c->again);
+        nb_api_done(&c->early);
         nb_unverified_done(&c->first);
 }
 
 static void race_done(struct race *race) {
         for (unsigned i = 0; i < race->n; i++) {
-                forget_first(&race->candidates[i]);
                 nb_api_done(&race->candidates[i].api);
+                forget_first(&race->candidates[i]);
         }
 }
 
@@ -63,6 +72,23 @@ static int give_up(const struct race *race, struct nb_failure *f) {
         return f->errnum > 0 ? -f->errnum : -EPROTO;
 }
 
+/*
+ * Asks an endpoint. The connection that will probably follow is opened by TCP as soon as the
+ * endpoint has completed TLS, which saves a round trip. But only in the first attempt, because an
+ * endpoint that was not verified then is probably starting up, overloaded or hostile; not with a
+ * client certificate, which each worker of its connection is born with; and not in a rehearsal.
+ */
+static int start_first(const struct race *race, struct candidate *c, struct nb_failure *f) {
+        struct nb_http_request more = { 0 };
+        struct nb_failure ignored = { 0 };
+
+        if (c->retry.attempts == 0 && !race->join->is_rehearsal &&
+            race->join->bootstrap->identity.kind != NB_IDENTITY_CERTIFICATE)
+                (void)nb_api_init_early(&c->early, c->url, &ignored);
+        more.next = c->early.http;
+        return nb_api_start(&c->api, race->kind->call, &more, &c->transfer, f);
+}
+
 /* Repeats the request over TLS verified by the CAs of `verified`. */
 static int start_second(const struct race *race, struct candidate *c,
                         const struct nb_cluster *verified) {
@@ -71,6 +97,7 @@ static int start_second(const struct race *race, struct candidate *c,
                                             .ca_len = verified->ca_len };
         int r;
 
+        c->again = TAKE(c->early);
         r = nb_api_init(&c->again, &cluster, NULL, race->join->deadline_ms, &c->failure);
         return r < 0 ? r
                      : nb_api_start(&c->again, race->kind->call, NULL, &c->transfer, &c->failure);
@@ -117,6 +144,9 @@ static int adopt_candidate(const struct race *race, struct candidate *c,
         nb_join_adopt(race->join, cluster, c->api.name, &selection, what);
         nb_report_new_connection(&c->again);
         nb_report_new_connection(&c->api);
+        race->join->api = TAKE(c->early);
+        if (race->kind->is_api_server)
+                race->join->other = c->url;
         return 0;
 }
 
@@ -141,8 +171,11 @@ static int classify_answer(const struct race *race, struct candidate *c) {
         return r;
 }
 
-/* Schedules the next attempt with an endpoint that was not verified. */
-static void plan_attempt(struct nb_join *join, struct candidate *c) {
+/* Schedules the next attempt with an endpoint that was not verified, and asks the next endpoint. */
+static void plan_attempt(struct race *race, struct candidate *c) {
+        struct nb_join *join = race->join;
+
+        race->begin_ms = 0;
         c->is_out = join->is_rehearsal ||
                     !nb_retry_next(&c->retry, &c->failure, nb_now_ms(), nb_random());
         if (join->is_rehearsal)
@@ -157,22 +190,29 @@ static void plan_attempt(struct nb_join *join, struct candidate *c) {
  * Whether some endpoints are still in the race. */
 static bool start_due(struct race *race, uint64_t *ret_next_ms) {
         uint64_t now = nb_now_ms();
-        bool is_any = false;
+        bool is_any;
 
+        if (race->n_begun < race->n && race->begin_ms <= now) {
+                race->n_begun++;
+                race->begin_ms = now + NEXT_AFTER_MS;
+        }
+        is_any = race->n_begun < race->n;
         *ret_next_ms = race->join->deadline_ms;
-        for (unsigned i = 0; i < race->n; i++) {
+        for (unsigned i = 0; i < race->n_begun; i++) {
                 struct candidate *c = &race->candidates[i];
                 struct nb_failure failure = { 0 };
 
                 if (!c->is_out && c->retry.due_ms <= now && !c->transfer &&
-                    nb_api_start(&c->api, race->kind->call, NULL, &c->transfer, &failure) < 0) {
+                    start_first(race, c, &failure) < 0) {
                         c->failure = failure;
-                        plan_attempt(race->join, c);
+                        plan_attempt(race, c);
                 }
                 is_any |= !c->is_out;
                 if (!c->is_out && !c->transfer && c->retry.due_ms < *ret_next_ms)
                         *ret_next_ms = c->retry.due_ms;
         }
+        if (race->n_begun < race->n && race->begin_ms < *ret_next_ms)
+                *ret_next_ms = race->begin_ms;
         return is_any;
 }
 
@@ -224,6 +264,6 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
                 if (r == 0)
                         return 0;
                 if (r < 0)
-                        plan_attempt(join, done);
+                        plan_attempt(&race, done);
         }
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Asks all endpoints concurrently, over unverified TLS and each with its own retries, until one of
- * them is verified. A slow endpoint does not delay the others. */
+/*
+ * Asks the endpoints in the order of the settings, over unverified TLS and each with its own
+ * retries, until one of them is verified. The next endpoint is asked when one has failed, or has
+ * not been verified for 250 ms; the earlier ones continue. So a slow endpoint delays the others
+ * only by that time, and most joins cost only the first API server a handshake. The order is not
+ * random, so that an administrator can put the server first that cluster-info names.
+ */
 
 #include "join/join.h"
 #include "net/http.h"
@@ -21,6 +26,7 @@ struct nb_race {
                       const struct nb_unverified *first, struct nb_http_answer *second,
                       struct nb_cluster *ret_cluster, struct nb_failure *f);
         enum nb_code malformed; /* the failure if the cluster's CAs are malformed */
+        bool is_api_server;     /* the endpoint is an API server, also for the next stages */
         bool is_unproven; /* the CAs are unverified, so a copy that they verify proves nothing */
 };
 

@@ -7,15 +7,18 @@
  * metadata is read before the stages (join/load.h).
  *
  * discover
- *      token: fetches cluster-info from all endpoints at once; verifies signature and pins; if the
- *      server is not a configured endpoint, fetches a second copy over verified TLS.
+ *      token: fetches cluster-info from the first endpoint that proves itself; verifies signature
+ *      and pins; if the server is not a configured endpoint, fetches a second copy over verified
+ *      TLS.
  *      document, URL: reads a kubeconfig; then newer cluster-info over TLS that its CAs verify, if
  *      available.
  *      k3s: fetches the CAs from a server without verification; verifies them by the hash in the
  *      token; fetches a second copy over verified TLS.
  * connect
  *      prepares the connection on which the next stages present the bootstrap identity. discover
- *      never sends it.
+ *      never sends it. If the server in cluster-info does not answer to TCP within 250 ms, uses the
+ *      endpoint that discovery has verified, provided that TLS verifies it. After a failure without
+ *      an answer, chooses again.
  * node (CSR only)
  *      waits while another node of this name is Ready, for at most NB_RETRY_NODE_MS.
  * request
@@ -65,6 +68,9 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f);
 int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret);
 
 /* --- Between stages --- */
+
+/* join->cluster, with the server that the join uses: see join->is_other. Borrowed. */
+struct nb_cluster nb_join_reachable(const struct nb_join *join);
 
 /* Fetches cluster-info over TLS that known->ca verifies, and parses its cluster. Unless
  * cluster-info contains its own, *ret_newer has the proxy of `known` and, if the server is the

@@ -112,6 +112,28 @@ static void set_server(struct nb_api *api, const struct nb_url *server) {
         nb_endpoint_format(server, api->name);
 }
 
+int nb_api_init_early(struct nb_api *ret_api, const struct nb_url *endpoint, struct nb_failure *f) {
+        const struct nb_http_trust trust = {
+                .is_ca_later = true, .verify = verify_server, .tls_server_name = "", .proxy_url = ""
+        };
+
+        set_server(ret_api, endpoint);
+        return nb_http_new(&trust, &ret_api->http, f);
+}
+
+/* Moves the early connection of `early` to `api`, if it is to the same server in the same way, and
+ * sets its CAs. */
+static int take_early(struct nb_api *early, const struct nb_http_trust *trust, struct nb_api *api,
+                      struct nb_failure *f) {
+        if (!early->http || strcmp(early->base, api->base) != 0 || !trust->ca ||
+            trust->client_certificate || trust->tls_server_name[0] || trust->proxy_url[0]) {
+                nb_api_done(early);
+                return nb_http_new(trust, &api->http, f);
+        }
+        api->http = TAKE(early->http);
+        return nb_http_set_ca(api->http, trust->ca, trust->ca_len, f);
+}
+
 int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
                 const struct nb_identity *identity, uint64_t deadline_ms, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { .identity = identity,
@@ -130,12 +152,12 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
                 trust.client_certificate_len = identity->certificate.len;
                 trust.client_key = &identity->secret;
         }
-        r = nb_http_new(&trust, &api.http, f);
+        set_server(&api, &cluster->server);
+        r = take_early(ret_api, &trust, &api, f);
         if (r < 0)
                 return r;
         if (identity && format_authorization(&api.authorization, identity) < 0)
                 return nb_failure_set_memory(f);
-        set_server(&api, &cluster->server);
         *ret_api = TAKE(api);
         return 0;
 }
@@ -199,6 +221,18 @@ int nb_api_perform(struct nb_api *api, const struct nb_call *call,
 int nb_api_get(struct nb_api *api, const struct nb_call *call, const char *name,
                struct nb_http_answer *ret_answer, struct nb_failure *f) {
         return nb_api_perform(api, call, &(struct nb_http_request){ .url = name }, ret_answer, f);
+}
+
+int nb_api_open(struct nb_api *api, uint64_t until_ms, struct nb_failure *f) {
+        static const struct nb_call call = { "a connection to", "/", 1, NULL };
+        _cleanup_(nb_http_answer_done) struct nb_http_answer none = { 0 };
+        struct request request;
+
+        return nb_http_perform(api->http,
+                               fill_request(api, &call,
+                                            &(struct nb_http_request){ .is_open_only = true },
+                                            &request),
+                               until_ms, &none, f);
 }
 
 /* --- Answers --- */

@@ -44,7 +44,8 @@ struct nb_call {
 };
 
 /* cluster->ca contains only verified CAs; NULL: the system's CAs. `identity` may be NULL, and must
- * outlive *ret_api. */
+ * outlive *ret_api, which is empty or from nb_api_init_early(). An early connection is used if it
+ * is to the same server, and otherwise closed. */
 int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
                 const struct nb_identity *identity, uint64_t deadline_ms, struct nb_failure *f);
 
@@ -52,6 +53,10 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
  * nb_unverified with nb_http_finish_unverified(). */
 int nb_api_init_unverified(struct nb_api *ret_api, const struct nb_url *endpoint,
                            struct nb_failure *f);
+
+/* For a connection that nb_http_request.next opens before the CAs are known. No request can be sent
+ * before nb_api_init(). */
+int nb_api_init_early(struct nb_api *ret_api, const struct nb_url *endpoint, struct nb_failure *f);
 
 void nb_api_done(struct nb_api *api);
 
@@ -67,6 +72,10 @@ int nb_api_perform(struct nb_api *api, const struct nb_call *call,
                    struct nb_failure *f);
 int nb_api_start(struct nb_api *api, const struct nb_call *call, const struct nb_http_request *more,
                  struct nb_http_transfer **ret_transfer, struct nb_failure *f);
+
+/* Opens the connection for the next request, by TCP only. 0; -ECANCELED; nb_http_is_unanswered(),
+ * also at `until_ms`. */
+int nb_api_open(struct nb_api *api, uint64_t until_ms, struct nb_failure *f);
 
 /* The body, or "". */
 const char *nb_answer_text(const struct nb_http_answer *answer);

@@ -16,7 +16,7 @@
 #define NB_VERSION_SIZE 64
 
 /*
- * cluster-info is requested without a credential, and from all endpoints at once. An unverified
+ * cluster-info is requested without a credential, possibly from several endpoints. An unverified
  * copy proves nothing until the caller has verified its signature and CA.
  */
 extern const struct nb_call nb_cluster_info_call;

@@ -32,14 +32,9 @@ void nb_unverified_done(struct nb_unverified *unverified) {
 
 /* The file is sealed, so that CAs and the client certificate cannot change between two connections.
  * `more` is appended; NULL for none. */
-static int make_file(const char *name, const char *data, size_t len, const struct nb_secret *more,
-                     int *ret_fd) {
-        int fd = nb_memory_file_open(name), r;
+static int fill_file(int fd, const char *data, size_t len, const struct nb_secret *more) {
+        int r = nb_fd_write(fd, data, len);
 
-        if (fd < 0)
-                return fd;
-        *ret_fd = fd;
-        r = nb_fd_write(fd, data, len);
         if (r >= 0 && more)
                 r = nb_fd_write(fd, more->data, more->len);
         if (r < 0)
@@ -47,6 +42,24 @@ static int make_file(const char *name, const char *data, size_t len, const struc
         return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0
                        ? -errno
                        : 0;
+}
+
+static int make_file(const char *name, const char *data, size_t len, const struct nb_secret *more,
+                     int *ret_fd) {
+        *ret_fd = nb_memory_file_open(name);
+        return *ret_fd < 0 ? *ret_fd : fill_file(*ret_fd, data, len, more);
+}
+
+/* The workers get the file only to read, so that none of them can write CAs for another one. */
+static int make_file_for_later(struct nb_http *http) {
+        char path[32];
+
+        http->ca_later_fd = nb_memory_file_open("ca");
+        if (http->ca_later_fd < 0)
+                return http->ca_later_fd;
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", http->ca_later_fd);
+        http->ca_fd = open(path, O_RDONLY | O_CLOEXEC);
+        return http->ca_fd < 0 ? -errno : 0;
 }
 
 static int fail_file(int r, struct nb_failure *f) {
@@ -74,13 +87,16 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
         int r = 0;
 
         assert(trust->verify && (!trust->ca || trust->ca_len > 0));
+        assert(!trust->ca || !trust->is_ca_later);
         config->is_verified = true;
         config->verify = trust->verify;
         snprintf(config->tls_server_name, sizeof(config->tls_server_name), "%s",
                  trust->tls_server_name);
         snprintf(config->proxy_url, sizeof(config->proxy_url), "%s", trust->proxy_url);
         config->has_certificate = trust->client_certificate;
-        if (trust->ca)
+        if (trust->is_ca_later)
+                r = make_file_for_later(http);
+        else if (trust->ca)
                 r = make_file("ca", trust->ca, trust->ca_len, NULL, &http->ca_fd);
         if (r >= 0 && config->has_certificate)
                 r = make_file("certificate", trust->client_certificate,
@@ -88,7 +104,14 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
                               &http->certificate_fd);
         if (r < 0)
                 return fail_file(r, f);
-        return trust->ca ? 0 : make_system_ca_file(&http->ca_fd, f);
+        return trust->ca || trust->is_ca_later ? 0 : make_system_ca_file(&http->ca_fd, f);
+}
+
+int nb_http_set_ca(struct nb_http *http, const char *ca, size_t len, struct nb_failure *f) {
+        int r = fill_file(http->ca_later_fd, ca, len, NULL);
+
+        (void)close(TAKE_FD(http->ca_later_fd));
+        return r < 0 ? fail_file(r, f) : 0;
 }
 
 static int http_new(uint32_t connect_timeout_ms, struct nb_http **ret_http, struct nb_failure *f) {
@@ -96,7 +119,7 @@ static int http_new(uint32_t connect_timeout_ms, struct nb_http **ret_http, stru
 
         if (!http)
                 return nb_failure_set_memory(f);
-        http->ca_fd = http->certificate_fd = http->proxy_ca_fd = -1;
+        http->ca_fd = http->ca_later_fd = http->certificate_fd = http->proxy_ca_fd = -1;
         http->config.connect_timeout_ms = connect_timeout_ms;
         *ret_http = http;
         return 0;
@@ -214,6 +237,17 @@ static int assign_worker(struct nb_http_transfer *transfer, bool wants_new) {
         }
 }
 
+/* Lets a new worker connect by TCP, while another connection waits for its answer. The first
+ * request finds the worker idle. If this fails, the first request starts another worker. */
+static void connect_early(struct nb_http *http, const struct nb_http_call *like) {
+        struct nb_http_transfer transfer = { .call = { .is_early = true } };
+        struct nb_http_worker *worker = NULL;
+
+        memcpy(transfer.call.url, like->url, sizeof(like->url));
+        if (worker_new(http, &worker) >= 0 && send_call(&transfer, worker->fd) < 0)
+                (void)end_worker(http, worker);
+}
+
 /* Ends a transfer whose failure is set. */
 static void end_transfer(struct nb_http_transfer *transfer) {
         transfer->is_done = true;
@@ -262,6 +296,9 @@ static void take_connected(struct nb_http_transfer *transfer) {
         /* If the worker has exited, the next read detects that. */
         if (transfer->call.has_secrets)
                 (void)sendmsg(transfer->worker->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        /* Only once: a compromised worker may repeat its message. */
+        if (transfer->early)
+                connect_early(TAKE(transfer->early), &transfer->call);
 }
 
 static bool is_success(long status) {
@@ -352,6 +389,10 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
         if (reply.kind == NB_HTTP_CONNECTED && reply.len > 0)
                 note_certificate(transfer->http, data, reply.len);
         switch ((enum nb_http_reply_kind)reply.kind) {
+        case NB_HTTP_OPENED: /* or of an earlier call */
+                if (transfer->call.is_early)
+                        take_done(transfer, &reply);
+                break;
         case NB_HTTP_CONNECTED:
                 take_connected(transfer);
                 break;
@@ -410,6 +451,7 @@ void nb_http_free(struct nb_http *http) {
                 (void)end_worker(http, http->workers);
         nb_buffer_done(&http->certificate);
         nb_closep(&http->ca_fd);
+        nb_closep(&http->ca_later_fd);
         nb_closep(&http->certificate_fd);
         nb_closep(&http->proxy_ca_fd);
         free(http);
@@ -444,6 +486,7 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         call->has_body = request->body;
         snprintf(call->method, sizeof(call->method), "%s", request->method ? request->method : "");
         call->is_stream = request->is_stream;
+        call->is_early = request->is_open_only;
         return 0;
 }
 
@@ -470,6 +513,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         /* Never send a credential to an unverified server. A metadata service receives only the
          * session token that it issued. */
         assert(!request->authorization || http->config.is_verified);
+        assert(http->ca_later_fd < 0);
         assert(!request->headers[0] || http->config.is_verified || http->config.is_metadata);
         transfer = calloc(1, sizeof(*transfer));
         if (!transfer)
@@ -477,6 +521,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         transfer->http = http;
         snprintf(transfer->what, sizeof(transfer->what), "%s", request->what);
         transfer->secret = request->secret;
+        transfer->early = request->next;
         transfer->body = request->body;
         transfer->answer.body = (struct nb_buffer)NB_BUFFER_INIT(NB_HTTP_ERROR_BODY_MAX);
         r = fill_call(&transfer->call, request);

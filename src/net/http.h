@@ -60,6 +60,7 @@ typedef enum nb_code nb_http_verify(const char *pem, size_t len, const char *ca,
 struct nb_http_trust {
         const char *ca; /* PEM; copied. NULL: the CAs of the system */
         size_t ca_len;
+        bool is_ca_later; /* nb_http_set_ca() sets the CAs, before the first request */
         const char *client_certificate; /* PEM chain; copied. NULL for none */
         size_t client_certificate_len;
         const struct nb_secret *client_key; /* PEM; copied into a sealed memory file */
@@ -89,7 +90,11 @@ struct nb_http_request {
         size_t max_body; /* limit for the body of a 2xx answer; for a stream, limit for one line */
         uint32_t timeout_ms;  /* for the whole request; 0: no limit except silence_sec */
         uint32_t silence_sec; /* ends the transfer if no data arrives for this time; 0: no limit */
-        bool is_stream; /* the caller reads the body while it arrives, with nb_http_received() */
+        bool is_stream;    /* the caller reads the body while it arrives, with nb_http_received() */
+        bool is_open_only; /* only connects by TCP, for the next request */
+        struct nb_http *next; /* connected to the same server by TCP as soon as the TLS of this
+                                 request is done, for its first request; NULL for none. Must stay
+                                 until the transfer is over */
 };
 
 struct nb_http_answer {
@@ -144,6 +149,9 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, st
  * environment are ignored. NB_INTERNAL. */
 int nb_http_new_metadata(uint32_t connect_timeout_ms, struct nb_http **ret_http,
                          struct nb_failure *f);
+
+/* Sets the CAs if `is_ca_later`, once. NB_WORKER_UNSTARTABLE. */
+int nb_http_set_ca(struct nb_http *http, const char *ca, size_t len, struct nb_failure *f);
 
 /* Cancels all transfers and closes all connections. NULL is accepted. */
 void nb_http_free(struct nb_http *http);

@@ -20,6 +20,8 @@
  * http_outcome.c also in this process.
  *
  *      this process                       worker
+ *      (struct nb_http_call: only   ->
+ *      connect by TCP)              <-    (NB_HTTP_OPENED)
  *      struct nb_http_call, body    ->
  *                                   <-    NB_HTTP_CONNECTED: TLS is verified, if required; the
  *                                         server's certificate, if the connection is new
@@ -28,7 +30,9 @@
  *                                   <-    NB_HTTP_DONE, or NB_HTTP_STALE: nothing was sent,
  *                                         use another worker
  *
- * A worker makes only one connection, and is reused as long as that connection is open.
+ * A worker makes only one connection, and is reused as long as that connection is open. A worker
+ * that connects early waits in the second step of the sandbox, without the CAs, which this process
+ * writes into the memory file later.
  */
 
 #include <curl/curl.h>
@@ -72,6 +76,7 @@ struct nb_http {
         struct nb_http_connection connection; /* for nb_http_take_connection() */
         struct nb_buffer certificate;         /* for nb_http_certificate_of_server() */
         int ca_fd;          /* sealed memory file with the CAs; -1 if the server is not verified */
+        int ca_later_fd;    /* the same, to write, until there are CAs; -1 */
         int certificate_fd; /* the same for a client certificate with its key; -1 for none */
         int proxy_ca_fd;    /* the same for the CAs of an https proxy; -1 for none */
         struct nb_http_worker *workers;
@@ -101,9 +106,11 @@ struct nb_http_call {
         char method[8]; /* "" for libcurl's own: POST with a body, GET without */
         bool is_stream;
         bool has_secrets;
+        bool is_early; /* only connect by TCP, for the next call */
 };
 
 enum nb_http_reply_kind {
+        NB_HTTP_OPENED, /* the only reply to an early call */
         NB_HTTP_CONNECTED,
         NB_HTTP_BODY,
         NB_HTTP_DONE,
@@ -115,6 +122,7 @@ struct nb_http_transfer {
         struct nb_http *http;
         struct nb_http_transfer *next;
         struct nb_http_worker *worker; /* NULL once it is over */
+        struct nb_http *early;         /* connected when this transfer is; NULL: none, or done */
         char what[320];
         struct nb_http_call call;
         const char *body;
@@ -184,6 +192,7 @@ struct nb_http_exchange {
         int sandbox_r;            /* of nb_http_sandbox_begin() */
         int socket_fd;            /* the connection; -1 until there is one */
         bool is_socket_used;      /* libcurl has taken it */
+        bool is_early;            /* the socket was connected by an earlier call */
         bool is_marked;           /* the TLS server name resolves to NO_ADDRESS */
         bool is_direct;           /* NO_PROXY lists the TLS server name */
         bool has_connected;       /* and, if required, has verified the server */
@@ -207,7 +216,8 @@ struct nb_http_exchange {
         uint64_t raw_begin; /* bytes that the connection had received before this request, or before
                                the current line of a stream */
         char host[NB_HTTP_HOST_SIZE]; /* of the URL */
-        bool is_connected;
+        bool is_secured;              /* the TLS handshake is done */
+        bool is_connected;            /* and, if required, the server is verified */
         bool is_socket_wanted; /* libcurl asked for a socket: it has the address of the server */
         bool is_stale;
         bool is_too_large;

@@ -84,7 +84,11 @@ static void note_connection(struct nb_http_exchange *exchange) {
         if (!exchange->is_socket_wanted || secured_us <= 0)
                 return;
         exchange->reply.connection = (struct nb_http_connection){
-                .begin_usec = exchange->begin_usec,
+                /* As if an early connection had been made just before this request. */
+                .begin_usec = exchange->begin_usec -
+                              (exchange->is_early
+                                       ? (uint64_t)(exchange->resolve_us + exchange->tcp_us)
+                                       : 0),
                 .resolve_usec = has_resolved(exchange) ? (uint64_t)exchange->resolve_us : 0,
                 .tcp_usec = (uint64_t)exchange->tcp_us,
                 .tls_usec = (uint64_t)secured_us,
@@ -190,6 +194,7 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         const char *pem;
         size_t len;
 
+        exchange->is_secured = true;
         note_connection(exchange);
         /* A worker makes only one connection. */
         if (exchange->config->is_verified && !exchange->has_connected &&

@@ -59,9 +59,18 @@ static void read_head(struct nb_http_exchange *exchange) {
         NB_TEXT_COPY_LINE(reply->location, location);
 }
 
+/* Whether an early connection has ended without TLS, since servers close idle connections. Another
+ * connection may succeed. */
+static bool is_dropped(const struct nb_http_exchange *exchange) {
+        return exchange->is_early && !exchange->is_secured && exchange->result != CURLE_OK &&
+               exchange->result != CURLE_OPERATION_TIMEDOUT;
+}
+
 /* `r` < 0: the request was not sent. */
 static void report_outcome(struct nb_http_exchange *exchange, int r) {
-        if (exchange->is_stale) {
+        bool is_early = exchange->call.is_early;
+
+        if (exchange->is_stale || is_dropped(exchange)) {
                 nb_http_reply_send(exchange, NB_HTTP_STALE, NULL, 0);
                 return;
         }
@@ -72,9 +81,9 @@ static void report_outcome(struct nb_http_exchange *exchange, int r) {
                                                : "cannot enter the sandbox of a connection: %m");
         else if (exchange->result != CURLE_OK)
                 (void)nb_http_outcome(exchange, &exchange->reply.failure);
-        else
+        else if (!is_early)
                 read_head(exchange);
-        nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
+        nb_http_reply_send(exchange, is_early ? NB_HTTP_OPENED : NB_HTTP_DONE, NULL, 0);
 }
 
 /* Connects in the first step of the sandbox, and enters the second before libcurl sends or receives
@@ -85,12 +94,14 @@ static int connect_once(struct nb_http_exchange *exchange) {
         if (exchange->sandbox_r < 0)
                 return exchange->sandbox_r;
         if (exchange->is_confined)
-                return exchange->has_connected ? 0 : -ESTALE;
+                return exchange->has_connected || !exchange->is_socket_used ? 0 : -ESTALE;
         r = nb_http_exchange_connect(exchange);
         if (r < 0 || exchange->socket_fd < 0)
                 return r;
         exchange->is_confined = true;
-        return nb_http_sandbox_finish();
+        /* Kept, so that the call after an early one fails as well. */
+        exchange->sandbox_r = nb_http_sandbox_finish();
+        return exchange->sandbox_r;
 }
 
 static void serve_call(struct nb_http_exchange *exchange) {
@@ -98,6 +109,7 @@ static void serve_call(struct nb_http_exchange *exchange) {
          * this process serves, not each of them. */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
         const size_t kept = offsetof(struct nb_http_exchange, reply);
+        bool is_early = exchange->call.is_early;
         int r;
 
         if (setitimer(ITIMER_PROF, &cpu_limit, NULL) < 0)
@@ -107,11 +119,12 @@ static void serve_call(struct nb_http_exchange *exchange) {
         exchange->raw_begin = nb_http_raw_received(exchange);
         r = connect_once(exchange);
         exchange->is_stale = r == -ESTALE;
-        if (r >= 0 && exchange->result == CURLE_OK)
+        if (r >= 0 && exchange->result == CURLE_OK && !is_early)
                 r = nb_http_exchange_setup(exchange);
-        if (r >= 0 && exchange->result == CURLE_OK)
+        if (r >= 0 && exchange->result == CURLE_OK && !is_early)
                 exchange->result = curl_easy_perform(exchange->easy);
         report_outcome(exchange, r);
+        exchange->is_early = is_early && exchange->is_confined;
         curl_slist_free_all(exchange->connect_to);
 }
 

@@ -2,6 +2,7 @@
 """Several endpoints: one that is dead, silent or a black hole causes no delay."""
 
 import pytest
+from harness.controlplane import CLUSTER_INFO
 from harness.node import UNIT
 from harness.wait import until
 
@@ -88,9 +89,12 @@ def test_fast_path_is_four_requests_on_two_connections(node, cluster):
     node.enable(UNIT).boot("--unit=basic.target")
     front = cluster.front
     front.requests.clear()
-    connections, front.mode = front.accepted, "inspect"
+    connections, discovery = front.accepted, front.gate("GET", CLUSTER_INFO)
     try:
-        node.join()
+        node.begin()
+        until(lambda: front.accepted - connections == 2, "the second connection is opened during discovery")
+        discovery.released.set()
+        until(lambda: node.is_active(UNIT), "the machine joins")
     finally:
         front.plain()
     assert [(method, token) for method, _, token in front.requests] == [("GET", False), ("GET", True), ("POST", True), ("GET", True)]

@@ -390,11 +390,15 @@ class Proxy:
 
 
 class BlackHole:
-    """An address that swallows connections: a listener with its queue full, so that a SYN gets no answer."""
+    """An address that swallows connections: a listener with its queue full, so that a SYN gets no answer.
 
-    def __init__(self):
-        self._listener = socket.socket()
-        self._listener.bind(("127.0.0.1", 0))
+    With a server, it is that server's address until `server.start()`."""
+
+    def __init__(self, server=None):
+        self.server = server
+        self._listener = server._listener if server else socket.socket()
+        if not server:
+            self._listener.bind(("127.0.0.1", 0))
         self._listener.listen(0)
         self.endpoint = "127.0.0.1:%d" % self._listener.getsockname()[1]
         self._fill = []

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unverified servers that cause work: the deadline, SIGTERM and the other endpoints do not wait for them."""
 
-import glob
 import os
 import signal
 import subprocess
@@ -12,7 +11,9 @@ import pytest
 
 import faults
 import handshakes
-from machine import FAILURES, PATIENCE, Case
+from machine import FAILURES, Case
+from processes import nobody_left, processes
+from wait import wait_until
 
 ATTACKS = {
     "RSA of 64 kbit": handshakes.huge_rsa(),
@@ -22,24 +23,6 @@ ATTACKS = {
     "drip": handshakes.drip,
 }
 OUTCOMES = [(code, int(FAILURES[code]["exit"])) for code in ("endpoint-costly", "endpoint-reset", "endpoint-unreachable", "answer-malformed")]
-
-
-def processes(run):
-    """All processes of a run, by their session."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        try:
-            with open(path, encoding="utf-8") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == run.pid and fields[0] != "Z":
-            found.append(path)
-    return found
-
-
-def nobody_left(world, run):
-    assert processes(run) == []
 
 
 def attack(action, first=1):
@@ -100,13 +83,6 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_handshake(played, case):
     played(case)
-
-
-def wait_until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
