@@ -43,6 +43,13 @@ def test_the_remedy_is_read():
             demo_story.find_remedy(missing)
 
 
+def test_a_container_without_the_kernel_log():
+    """Found before anything is installed or built."""
+    command = 'mount -t tmpfs none /dev && exec "$0"'
+    result = subprocess.run(["unshare", "--mount", "sh", "-c", command, SOURCE / "tests/demo"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (69, "") and "needs /dev/kmsg" in result.stderr
+
+
 def test_with_a_real_cluster(world, cluster, capsys, tmp_path):
     """The join in the README is what this one looks like."""
     real = demo_story.Real(cluster, "of this test")

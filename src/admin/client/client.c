@@ -19,6 +19,8 @@ int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_ad
         if (r >= 0)
                 r = nb_api_init(&ret_admin->api, &ret_admin->cluster, &ret_admin->identity,
                                 NB_TIME_INFINITE, f);
+        if (r >= 0)
+                nb_log_field(NB_FIELD_ENDPOINT, "%s", ret_admin->api.name);
         /* Somebody may select another context before the credential is read again. */
         ret_admin->place.context = ret_admin->cluster.context;
         if (r < 0)
