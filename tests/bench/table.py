@@ -128,12 +128,14 @@ def kind_of_disk(folder):
     device = Path(f"/sys/dev/block/{os.major(folder.stat().st_dev)}:{os.minor(folder.stat().st_dev)}")
     device = device.resolve().parent if (device / "partition").exists() else device
     model = device / "device/model"
-    name = model.read_text().strip() if model.exists() else Path(os.readlink(device / "device/subsystem")).name if (device / "device/subsystem").exists() else ""
-    return {"ext2/ext3": "ext4"}.get(kind, kind) + (f" on {name}" if name else "")
+    bus = device / "device/subsystem"
+    name = model.read_text().strip() if model.exists() else bus.resolve().name if bus.exists() else "an unknown disk"
+    return f"{'ext4' if kind == 'ext2/ext3' else kind} on {name}"
 
 
 def processor():
-    return next(line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    names = (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    return next(names, os.uname().machine)
 
 
 def main():
