@@ -1,12 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""table.py FOLDER ASSETS ROUNDS: measures, and prints the table. run makes FOLDER, with `measure` and the package's files in `root`."""
+"""table.py FOLDER ASSETS ROUNDS: what a join costs, beside others that end with the same certificate, as JSON for report.py.
+
+run makes FOLDER, with `measure`, `bare` and the package's files in `root`. All rows are measured in turn with one control plane, and keep
+their files on the disk of the cache, which must not be one in memory.
+"""
 
 import json
 import os
-import statistics
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -35,73 +41,101 @@ class Direct:
         pass
 
 
+def kubelet(plane, work, token, name):
+    """Arguments for a kubelet that does nothing but its TLS bootstrap, with its files in a new folder."""
+    work.mkdir()
+    (work / "config.yaml").write_text(json.dumps(KUBELET | versions.of(plane.minor, "kubelet configuration")))
+    (work / "bootstrap.conf").write_text(controlplane.kubeconfig(f"https://127.0.0.1:{plane.port}", plane.ca.pem, token=token))
+    return [plane.assets / "kubelet", f"--bootstrap-kubeconfig={work}/bootstrap.conf", f"--kubeconfig={work}/kubelet.conf",
+            f"--config={work}/config.yaml", f"--cert-dir={work}/pki", f"--root-dir={work}/root", f"--hostname-override={name}"]
+
+
 class Bench:
-    def __init__(self, folder, assets, work):
-        self.folder, self.assets, self.work = folder, assets, work
+    def __init__(self, folder, assets, work, disk):
+        self.folder, self.disk = folder, disk
         self.plane = controlplane.ControlPlane(assets, work / "cluster")
         self.plane.front = Direct(self.plane.port)
         self.plane.start()
         self.token = self.plane.token()
-        self.rows = {"install and join": [], "install, joined before": [], "kubelet's TLS bootstrap": []}
 
-    def measure(self, *command, environment=None, until_file=None, log=None):
+    def measure(self, command, environment=None, until_file=None, counter=()):
+        """[ms, ms of CPU, MiB] of a command, which has to succeed."""
         waiting = ["--until", until_file] if until_file else []
-        done = subprocess.run(
-            [self.folder / "measure", *waiting, *command], env=environment or {"PATH": os.environ["PATH"]}, check=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=open(log, "wb") if log else None,
-        )
-        wall, cpu, peak, status = map(int, done.stdout.split())
-        return wall / 1000, cpu / 1000, peak / 1024, status
+        done = subprocess.run([self.folder / "measure", *waiting, *counter, *command], env={"PATH": os.environ["PATH"]} | (environment or {}),
+                              check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wall, cpu, peak, status = map(int, done.stdout.split()[-4:])
+        assert status == (-1 if until_file else 0), done.stderr.decode(errors="replace")[-2000:]
+        # kube-controller-manager limits its own requests: a row does not pay for the one before.
+        until(lambda: all("certificate" in csr["status"] for csr in self.plane.request("GET", controlplane.CSRS)["items"]), "all are issued")
+        return [wall / 1000, cpu / 1000, peak / 1024]
 
-    def ours(self, number):
-        base = self.work / f"ours-{number}"
-        for name in ("etc", "credentials", "state", "run", "root"):
-            (base / name).mkdir(parents=True, mode=0o700)
-        (base / "etc/config.yaml").write_text(settings(self.plane, node={"name": f"ours-{number}"}))
+    def machine(self, name):
+        """The files of a machine that is to join, and the environment of the service."""
+        base = self.disk / name
+        for folder in ("etc", "credentials", "state", "root"):
+            (base / folder).mkdir(parents=True, mode=0o700)
+        (base / "etc/config.yaml").write_text(settings(self.plane, node={"name": name}))
         token = base / "credentials/node-bootstrap.token"
         token.touch(0o400)
         token.write_text(str(self.token))
-        environment = {
-            "PATH": os.environ["PATH"], "STATE_DIRECTORY": str(base / "state"),
-            "CREDENTIALS_DIRECTORY": str(base / "credentials"),
-        }
-        program, installer = self.folder / "root/usr/bin/node-bootstrap", self.folder / "root/usr/lib/node-bootstrap/install"
-        common, target = f"--config-directory={base / 'etc'}", f"--root={base / 'root'}"
-        for name in ("install and join", "install, joined before"):
-            *figures, status = self.measure(installer, f"--program={program}", target, common, environment=environment, log=base / f"{name}.log")
-            assert status == 0, (base / f"{name}.log").read_text()
-            self.rows[name].append(figures)
+        return base, {"STATE_DIRECTORY": str(base / "state"), "CREDENTIALS_DIRECTORY": str(base / "credentials")}
+
+    def bare(self, name, counter=()):
+        base = self.disk / name
+        base.mkdir()
+        command = [self.folder / "bare", self.plane.front.endpoint, str(self.token), self.plane.ca.pin.removeprefix("sha256:"), name, base]
+        yield "bare client", self.measure(command, counter=counter)
+
+    def join(self, name, counter=()):
+        base, environment = self.machine(name)
+        program = self.folder / "root/usr/bin/node-bootstrap"
+        yield "join", self.measure([program, "join", f"--config-directory={base}/etc"], environment, counter=counter)
+
+    def install(self, name, counter=()):
+        base, environment = self.machine(name)
+        command = [self.folder / "root/usr/lib/node-bootstrap/install", f"--program={self.folder}/root/usr/bin/node-bootstrap",
+                   f"--root={base}/root", f"--config-directory={base}/etc"]
+        for row in ("install with join", "install, joined before"):
+            yield row, self.measure(command, environment, counter=counter)
             assert (base / "root/etc/kubernetes/kubelet.conf").exists()
 
-    def kubelets(self, number):
-        base = self.work / f"kubelet-{number}"
-        base.mkdir()
-        (base / "config.yaml").write_text(json.dumps(KUBELET | versions.of(self.plane.minor, "kubelet configuration")))
-        server = f"https://{self.plane.front.endpoint}"
-        (base / "bootstrap.conf").write_text(controlplane.kubeconfig(server, self.plane.ca.pem, token=self.token))
-        *figures, status = self.measure(
-            self.assets / "kubelet", f"--bootstrap-kubeconfig={base}/bootstrap.conf", f"--kubeconfig={base}/kubelet.conf",
-            f"--config={base}/config.yaml", f"--cert-dir={base}/pki", f"--root-dir={base}/root", f"--hostname-override=kubelet-{number}",
-            until_file=base / "kubelet.conf", log=base / "log",
-        )
-        assert status == -1, (base / "log").read_text()
+    def kubelets(self, name):
+        base = self.disk / name
+        yield "kubelet's TLS bootstrap", self.measure(kubelet(self.plane, base, self.token, name), until_file=base / "kubelet.conf")
         assert (base / "pki/kubelet-client-current.pem").exists()
-        self.rows["kubelet's TLS bootstrap"].append(figures)
 
-    def close(self):
-        self.plane.stop()
+    def round(self, number):
+        for slug in ("bare", "join", "install", "kubelets"):
+            yield from getattr(self, slug)(f"{slug}-{number}")
 
-    def table(self):
-        kubelet = medians(self.rows["kubelet's TLS bootstrap"])
-        yield f"{'':26}{'wall':>12}{'CPU':>12}{'peak memory':>14}   kubelet's, in multiples of it"
-        for name, figures in self.rows.items():
-            wall, cpu, peak = medians(figures)
-            multiples = "" if "kubelet" in name else "   " + "".join(f"{k / m:>8.1f}" for k, m in zip(kubelet, (wall, cpu, peak)))
-            yield f"{name:26}{wall:>9.1f} ms{cpu:>9.1f} ms{peak:>10.1f} MiB{multiples}"
+    def fsyncs(self):
+        """{row: (calls, ms)}: with strace, and so not in the runs that are timed."""
+        found = {}
+        summary = self.disk / "strace"
+        counter = [shutil.which("strace"), "--follow-forks", "--summary-only", "--summary-wall-clock", "--trace=fsync,fdatasync", f"--output={summary}"]
+        for slug in ("bare", "join", "install"):
+            for row, _ in getattr(self, slug)(f"counted-{slug}", counter):
+                lines = re.findall(r"(?m)^ *[\d.]+ +([\d.]+) +\d+ +(\d+) .*\bf(?:data)?sync$", summary.read_text())
+                found[row] = sum(int(calls) for _, calls in lines), sum(float(seconds) for seconds, _ in lines) * 1000
+        return found
 
 
-def medians(figures):
-    return [statistics.median(column) for column in zip(*figures)]
+def kind_of_disk(folder):
+    """ "ext4 on a virtio disk": without a name that identifies it."""
+    kind = subprocess.run(["stat", "--file-system", "--format=%T", folder], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+    if kind in ("tmpfs", "ramfs"):
+        sys.exit(f"{folder} is in memory, where fsync costs nothing: set XDG_CACHE_HOME to a folder on a disk")
+    device = Path(f"/sys/dev/block/{os.major(folder.stat().st_dev)}:{os.minor(folder.stat().st_dev)}")
+    device = device.resolve().parent if (device / "partition").exists() else device
+    model = device / "device/model"
+    bus = device / "device/subsystem"
+    name = model.read_text().strip() if model.exists() else bus.resolve().name if bus.exists() else "an unknown disk"
+    return f"{'ext4' if kind == 'ext2/ext3' else kind} on {name}"
+
+
+def processor():
+    names = (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    return next(names, os.uname().machine)
 
 
 def main():
@@ -109,22 +143,28 @@ def main():
     missing = controlplane.check_assets(assets)
     if missing:
         sys.exit(missing)
-    work = isolation.cache() / "mnt"
-    isolation.enter(work)
-    bench = Bench(folder, assets, work)
+    disk = Path(tempfile.mkdtemp(prefix="bench-", dir=isolation.cache()))
+    bench = None
     try:
-        for number in range(-1, rounds):        # the first round warms the caches, and is not counted
-            bench.ours(number)
-            bench.kubelets(number)
-            if number < 0:
-                for figures in bench.rows.values():
-                    figures.clear()
-            # kube-controller-manager limits its own requests: a round does not pay for the one before.
-            until(lambda: all("certificate" in csr["status"] for csr in bench.plane.request("GET", controlplane.CSRS)["items"]), "all issued")
-        print(f"Kubernetes 1.{bench.plane.minor}, {os.cpu_count()} processors; medians of {rounds} rounds, in turn")
-        print("\n".join(bench.table()))
+        on = kind_of_disk(disk)
+        work = isolation.cache() / "mnt"
+        isolation.enter(work)
+        bench = Bench(folder, assets, work, disk)
+        rows = {}
+        for number in range(-1, rounds):
+            for row, figures in bench.round(number):
+                if number >= 0:         # the first round warms the caches
+                    rows.setdefault(row, []).append(figures)
+        libraries = subprocess.run([folder / "bare"], check=False, text=True, stdout=subprocess.PIPE).stdout.split()
+        print(json.dumps({
+            "processor": processor(), "processors": os.cpu_count(), "kernel": os.uname().release.split("-")[0], "disk": on,
+            "kubernetes": f"1.{bench.plane.minor}", "libraries": [name for name in libraries if name.startswith(("libcurl/", "GnuTLS/"))],
+            "columns": ["ms", "ms of CPU", "MiB"], "rows": rows, "fsyncs": bench.fsyncs(),
+        }))
     finally:
-        bench.close()
+        if bench:
+            bench.plane.stop()
+        shutil.rmtree(disk)
 
 
 if __name__ == "__main__":

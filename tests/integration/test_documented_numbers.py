@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits and times of the program that the documents and the manual pages state: each is that of the source."""
 
+import json
 import re
+import sys
 
 import pytest
 
 import documentation
 from machine import SOURCE
+
+sys.path.append(str(SOURCE / "tests/bench"))
+
+import report  # noqa: E402
 
 DESIGN, ADMIN, PAGE, SERVICE, YAML = ("docs/security-design.md", *(f"man/node-bootstrap{name}.in" for name in ("-admin.8", ".8", ".service.8", ".yaml.5")))
 # Document, words; file of the source, what is there.
@@ -73,3 +79,10 @@ def test_versions_of_libraries():
     assert len(found) > 5 and [name for name, version in found if f"{names.get(name, name)} {version}" not in text] == []
     meson = re.search(r"meson_version: '>= ?([\d.]+)'", asked)[1]
     assert f"meson {meson.removesuffix('.0') if meson.count('.') > 1 else meson}" in text
+
+
+def test_figures_are_those_of_the_recorded_runs():
+    """docs/comparison.md: what report.py makes of docs/bench.json."""
+    page = (SOURCE / "docs/comparison.md").read_text(encoding="utf-8")
+    assert report.update(page, report.quotes()) == page
+    assert "\n".join(report.picture(json.loads((SOURCE / "docs/bench.json").read_text()))) + "\n" == (SOURCE / "docs/bench.svg").read_text()

@@ -96,6 +96,8 @@ def kernel(suite=SUITE):
 
 def cached(name, make, lock_name="root"):
     path = isolation.cache() / name
+    if path.exists():   # and complete: nobody waits for another one that is being made
+        return path
     with open(isolation.cache() / f".lock-{lock_name}", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():

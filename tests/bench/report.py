@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""report.py [--record] JOIN.json START.json...: the table of what table.py and start.py have measured, bench.json and bench.svg.
+
+With --record it writes both to docs/, and the tables into docs/comparison.md.
+"""
+
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BARE, WALL, CPU = "bare client", "#0969da", "#8c959f"
+WIDTH, LEFT, BAR = 900, 190, 14
+
+
+def median(figures, column):
+    return statistics.median(row[column] for row in figures)
+
+
+def multiple(found, row, column):
+    """In multiples of the bare client's: the median of the ratios of each round."""
+    return statistics.median(a[column] / b[column] for a, b in zip(found["rows"][row], found["rows"][BARE]))
+
+
+def sync_text(found, row):
+    if row not in found["fsyncs"]:
+        return "not counted"
+    calls, ms = found["fsyncs"][row]
+    return f"{calls} ({ms:.1f} ms)" if calls else "none"
+
+
+def join_table(found):
+    yield f"{'':26}{'wall':>9}{'CPU':>10}{'memory':>11}   of the bare client    fsync"
+    for row, figures in found["rows"].items():
+        wall, cpu, memory = (median(figures, column) for column in range(3))
+        ratios = "".join(f"{multiple(found, row, column):7.2f}" for column in range(3))
+        yield f"{row:26}{wall:>6.1f} ms{cpu:>7.1f} ms{memory:>7.1f} MiB{ratios}  {sync_text(found, row)}"
+
+
+def start_table(found):
+    yield f"{'':26}{'the service':>14}{'an empty unit':>16}{'ratio':>8}"
+    for unit in found["starts"]:
+        ours, empty = unit["node-bootstrap.service"], unit["empty unit"]
+        ratio = statistics.median(a / b for a, b in zip(ours, empty))
+        yield f"{'systemd ' + unit['systemd']:26}{statistics.median(ours):>11.1f} ms{statistics.median(empty):>13.1f} ms{ratio:>8.2f}"
+
+
+def where(found):
+    return (f"{found['processors']} processors ({found['processor']}), Linux {found['kernel']}, {found['disk']}, Kubernetes {found['kubernetes']}, "
+            f"{', '.join(name.replace('/', ' ') for name in found['libraries'])}; medians of {len(found['rows'][BARE])} rounds")
+
+
+def text(x, y, words, anchor="start", colour="#1f2328"):
+    return f'<text x="{x}" y="{y}" font-size="13" text-anchor="{anchor}" fill="{colour}">{escape(words)}</text>'
+
+
+def picture(found):
+    """Two bars for each row: wall time and CPU time."""
+    height = 60 + 48 * len(found["rows"])
+    longest = max(median(figures, column) for figures in found["rows"].values() for column in (0, 1))
+    scale = (WIDTH - LEFT - 140) / longest
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" role="img">'
+    yield f"<title>{escape('Wall time and CPU time of ' + ', '.join(found['rows']))}</title>"
+    yield f'<rect width="{WIDTH}" height="{height}" rx="8" fill="#ffffff"/>'
+    yield text(LEFT, 26, "wall time", colour=WALL) + text(LEFT + 80, 26, "CPU time", colour="#57606a")
+    for number, (row, figures) in enumerate(found["rows"].items()):
+        y = 44 + 48 * number
+        yield text(LEFT - 10, y + BAR + 4, row, "end")
+        for column, colour in ((0, WALL), (1, CPU)):
+            top, length = y + column * (BAR + 2), median(figures, column) * scale
+            yield f'<rect x="{LEFT}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>'
+            yield text(round(LEFT + length + 6, 1), top + 12, f"{median(figures, column):.1f} ms ({multiple(found, row, column):.2f})")
+    yield "</svg>"
+
+
+def one_list_a_line(text):
+    return re.sub(r"\[\s+([^\[\]]*?)\s+\]", lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]", text)
+
+
+def indented(lines):
+    return "".join(f"    {line}".rstrip() + "\n" for line in lines)
+
+
+def quotes(docs=DOCS):
+    """What docs/comparison.md quotes: {comment before the quotation: the quotation}."""
+    found = json.loads((docs / "bench.json").read_text())
+    return {"join": indented(join_table(found)), "start": indented(start_table(found)), "where": where(found) + ".\n"}
+
+
+def update(page, found):
+    for name, words in found.items():
+        pattern = rf"(?s)(<!-- bench: {name} -->\n\n).*?\n(\n|\Z)"
+        page, n = re.subn(pattern, lambda match: match[1] + words + match[2], page)
+        assert n == 1, f"docs/comparison.md has no place for {name}"
+    return page
+
+
+def main():
+    names = [name for name in sys.argv[1:] if name != "--record"]
+    is_recorded = len(names) < len(sys.argv) - 1
+    folder = DOCS if is_recorded else Path()
+    join, *starts = (json.loads(Path(name).read_text()) for name in names)
+    found = join | {"starts": starts}
+    (folder / "bench.json").write_text(one_list_a_line(json.dumps(found, indent=1)) + "\n")
+    (folder / "bench.svg").write_text("\n".join(picture(found)) + "\n")
+    print("\n".join([where(found), "", *join_table(found), "", *start_table(found)]))
+    if is_recorded:
+        page = DOCS / "comparison.md"
+        page.write_text(update(page.read_text(), quotes()))
+
+
+if __name__ == "__main__":
+    main()
