@@ -3,8 +3,8 @@
 
 /*
  * What sd_notify(3) and sd_journal_sendv(3) do on the wire, which is documented for this purpose.
- * Most runs need nothing else of libsystemd, and loading it takes longer than all other work of
- * install on a machine that has joined.
+ * Most runs need nothing else of libsystemd. Loading it took a fifth of the time of install on a
+ * machine that has joined (Debian 12).
  */
 
 #include <sys/uio.h>

@@ -3,8 +3,7 @@
 
 /*
  * libsystemd, loaded when it is first needed: few runs talk to systemd's manager or read the
- * journal. On Debian 12, the library and the six that it needs take longer to load than all other
- * work of install on a machine that has joined.
+ * journal, and on Debian 12 it brings six other libraries.
  */
 
 #include <systemd/sd-bus.h>
