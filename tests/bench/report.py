@@ -54,6 +54,12 @@ def where(found):
             f"{', '.join(name.replace('/', ' ') for name in found['libraries'])}; medians of {len(found['rows'][BARE])} rounds")
 
 
+def waiting_table(found):
+    yield f"{'':26}{'switches':>9}{'CPU':>10}{'memory':>11}{'log lines':>11}{'requests':>10}"
+    for name, one in found["waiting"].items():
+        yield f"{name:26}{one['switches']:>9}{one['cpuSeconds']:>8.2f} s{max(one['pssMiB']):>7.1f} MiB{one['logLines']:>11}{one['requests']:>10}"
+
+
 def text(x, y, words, anchor="start", colour="#1f2328"):
     return f'<text x="{x}" y="{y}" font-size="13" text-anchor="{anchor}" fill="{colour}">{escape(words)}</text>'
 
@@ -87,8 +93,11 @@ def indented(lines):
 
 def quotes(docs=DOCS):
     """What docs/comparison.md quotes: {comment before the quotation: the quotation}."""
-    found = json.loads((docs / "bench.json").read_text())
-    return {"join": indented(join_table(found)), "start": indented(start_table(found)), "where": where(found) + ".\n"}
+    bench, waiting = (json.loads((docs / name).read_text()) for name in ("bench.json", "waiting.json"))
+    return {
+        "join": indented(join_table(bench)), "start": indented(start_table(bench)), "where": where(bench) + ".\n",
+        "waiting": indented(waiting_table(waiting)),
+    }
 
 
 def update(page, found):
@@ -97,6 +106,16 @@ def update(page, found):
         page, n = re.subn(pattern, lambda match: match[1] + words + match[2], page)
         assert n == 1, f"docs/comparison.md has no place for {name}"
     return page
+
+
+def update_page():
+    page = DOCS / "comparison.md"
+    page.write_text(update(page.read_text(), quotes()))
+
+
+def record_waiting(found):
+    (DOCS / "waiting.json").write_text(one_list_a_line(json.dumps(found, indent=1)) + "\n")
+    update_page()
 
 
 def main():
@@ -109,8 +128,7 @@ def main():
     (folder / "bench.svg").write_text("\n".join(picture(found)) + "\n")
     print("\n".join([where(found), "", *join_table(found), "", *start_table(found)]))
     if is_recorded:
-        page = DOCS / "comparison.md"
-        page.write_text(update(page.read_text(), quotes()))
+        update_page()
 
 
 if __name__ == "__main__":

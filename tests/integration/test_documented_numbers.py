@@ -82,7 +82,7 @@ def test_versions_of_libraries():
 
 
 def test_figures_are_those_of_the_recorded_runs():
-    """docs/comparison.md: what report.py makes of docs/bench.json."""
+    """docs/comparison.md: what report.py makes of docs/bench.json and docs/waiting.json."""
     page = (SOURCE / "docs/comparison.md").read_text(encoding="utf-8")
     assert report.update(page, report.quotes()) == page
     assert "\n".join(report.picture(json.loads((SOURCE / "docs/bench.json").read_text()))) + "\n" == (SOURCE / "docs/bench.svg").read_text()
