@@ -42,6 +42,7 @@ struct nb_join {
         const struct nb_url *other; /* the endpoint as API server, if cluster->server cannot be
                                        reached; NULL for none */
         bool is_other;              /* `api` uses it */
+        bool is_other_reported;     /* logged once: a network may drop each connection */
         struct nb_api api;       /* after discover: empty, or an early connection to the endpoint */
         time_t server_date;      /* of the last unverified answer: a hint for diagnosis only */
         uint64_t server_date_ms; /* nb_now_ms() at that time; 0: none */

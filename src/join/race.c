@@ -10,7 +10,8 @@
 #include "system/log.h"
 
 /* An endpoint that has not answered for this time, or that has failed, is not waited for: the next
- * one is asked. As the "Connection Attempt Delay" of RFC 8305, section 5. */
+ * one is asked. As the "Connection Attempt Delay" of RFC 8305, section 5. Less if the deadline is
+ * so near that the last endpoints would not be asked. */
 #define NEXT_AFTER_MS 250
 
 /* One endpoint: being asked, waiting for its next attempt, or out. */
@@ -193,8 +194,9 @@ static bool start_due(struct race *race, uint64_t *ret_next_ms) {
         bool is_any;
 
         if (race->n_begun < race->n && race->begin_ms <= now) {
-                race->n_begun++;
-                race->begin_ms = now + NEXT_AFTER_MS;
+                uint64_t share_ms = (race->join->deadline_ms - now) / (race->n - race->n_begun++);
+
+                race->begin_ms = now + (share_ms < NEXT_AFTER_MS ? share_ms : NEXT_AFTER_MS);
         }
         is_any = race->n_begun < race->n;
         *ret_next_ms = race->join->deadline_ms;

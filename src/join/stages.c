@@ -48,6 +48,12 @@ static bool has_other(const struct nb_join *join) {
                !cluster->tls_server_name[0] && !cluster->proxy_url[0];
 }
 
+static uint64_t within_ms(const struct nb_join *join, uint64_t ms) {
+        uint64_t end_ms = nb_now_ms() + ms;
+
+        return end_ms < join->deadline_ms ? end_ms : join->deadline_ms;
+}
+
 /* Any answer over TLS that the cluster's CA verifies is enough. 0; -ECANCELED. */
 static int try_other(struct nb_join *join) {
         _cleanup_(nb_api_done) struct nb_api other = { 0 };
@@ -56,7 +62,7 @@ static int try_other(struct nb_join *join) {
         int r;
 
         join->is_other = true;
-        r = init_api(join, nb_now_ms() + OTHER_MAX_MS, &other, &why);
+        r = init_api(join, within_ms(join, OTHER_MAX_MS), &other, &why);
         if (r >= 0)
                 r = nb_version_read(&other, "gitVersion", version, &why);
         if (r < 0) {
@@ -64,10 +70,12 @@ static int try_other(struct nb_join *join) {
                 return r == -ECANCELED && why.code == NB_NONE ? r : 0;
         }
         nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
-        nb_log(LOG_WARNING, NB_ENDPOINT_UNREACHABLE,
-               "the server in cluster-info, %s, does not answer within %d ms; joining "
-               "through %s, but kubelet will need that server",
-               join->api.name, OPEN_MAX_MS, other.name);
+        if (!join->is_other_reported)
+                nb_log(LOG_WARNING, NB_ENDPOINT_UNREACHABLE,
+                       "the server in cluster-info, %s, did not answer within %d ms; joining "
+                       "through %s, but kubelet will use the server in cluster-info",
+                       join->api.name, OPEN_MAX_MS, other.name);
+        join->is_other_reported = true;
         other.deadline_ms = join->deadline_ms;
         nb_api_done(&join->api);
         join->api = TAKE(other);
@@ -81,7 +89,7 @@ static int connect_api(struct nb_join *join, struct nb_failure *f) {
         join->is_other = false;
         r = init_api(join, join->deadline_ms, &join->api, f);
         if (r >= 0 && has_other(join)) {
-                r = nb_api_open(&join->api, nb_now_ms() + OPEN_MAX_MS, &why);
+                r = nb_api_open(&join->api, within_ms(join, OPEN_MAX_MS), &why);
                 /* A refusal is an answer, and usually means that cluster-info has a wrong address:
                  * the next stage reports it. */
                 if (r < 0 && why.code != NB_NONE)

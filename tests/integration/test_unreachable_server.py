@@ -9,6 +9,8 @@ from kubelet_config import config_map
 from processes import nobody_left
 from wait import wait_until
 
+WARNING = "but kubelet will use the server in cluster-info"
+
 
 def name_server(world, endpoint):
     world.cluster.server = f"https://{endpoint}"
@@ -20,7 +22,7 @@ def token_went_to(server):
 
 def joined_through_endpoint(world, run, copies):
     kinds = [kind for kind in world.server.kinds if kind != "version"]
-    assert kinds == ["cluster-info"] * copies + ["create", "watch"] and "but kubelet will need that server" in run.stderr
+    assert kinds == ["cluster-info"] * copies + ["create", "watch"] and run.stderr.count(WARNING) == 1
     assert world.machine.handoff()["server"] == world.cluster.server
 
 
@@ -53,6 +55,23 @@ def test_reachable_server_is_used(world):
     world.machine.join().joined()
     assert world.server.kinds == ["cluster-info"] * 2 and other.kinds == ["create", "watch"]
     assert len(world.server.connections) == 2 and len(other.connections) == 1
+
+
+def test_connections_to_the_endpoint_are_lost(world):
+    """The server is chosen again after each of them, but the journal says so once."""
+    name_server(world, world.closing(faults.BlackHole()).endpoint)
+    world.server.on("create", faults.hang_up_instead, times=4)
+    run = world.machine.join().joined()
+    assert world.server.kinds.count("version") == 3 and run.stderr.count(WARNING) == 1
+
+
+def test_deadline_while_the_endpoint_is_silent(world):
+    hole = world.closing(faults.BlackHole())
+    name_server(world, hole.endpoint)
+    world.server.on("version", faults.stall)
+    world.machine.configure(world.server, timeout="1s")
+    run = world.machine.join().failed("endpoint-unreachable", 69, hole.endpoint)
+    assert run.seconds < 3, "OTHER_MAX_MS in stages.c"
 
 
 def test_refusal_is_an_answer(world):
