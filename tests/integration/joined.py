@@ -66,9 +66,9 @@ class Place:
                 listener.bind(str(self.path / "runtime.sock"))
             self.has_socket = True
 
-    def run(self, *words):
+    def run(self, *words, stdout=subprocess.PIPE):
         argv = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", INSIDE, self.path, find_program("node-bootstrap"), *words]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+        return subprocess.run(argv, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
 
     def setup(self, *options):
         return self.run("setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", self.ca.pin, *options)

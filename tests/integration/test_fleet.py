@@ -171,3 +171,25 @@ def test_folder_is_for_one_run_and_one_user(tmp_path):
     os.close(folder)
     (tmp_path / "f").chmod(0o750)
     assert "others can read f" in run(tmp_path, "f", "a", kubectl=EMPTY).stderr
+
+
+def test_folder_of_another_user(tmp_path):
+    (tmp_path / "f").mkdir(mode=0o700)
+    os.chown(tmp_path / "f", 1234, 1234)
+    done = run(tmp_path, "f", "a", kubectl=EMPTY)
+    assert "f belongs to another user" in done.stderr and "chmod" not in done.stderr
+
+
+def test_file_without_a_token(tmp_path):
+    """It is not a token that has expired."""
+    (tmp_path / "f").mkdir(mode=0o700)
+    (tmp_path / "f/a.user-data").write_text("#cloud-config\n")
+    done = run(tmp_path, "f", "--timeout=0", kubectl=EMPTY)
+    assert done.returncode == 1 and "f/a.user-data has no token; remove the file" in done.stderr, done
+
+
+def test_options_anywhere_and_one_warning(tmp_path):
+    """kubectl gets a time limit: without one, --timeout would not end a run whose server is silent."""
+    limited = f'case "$*" in --request-timeout=30s*) ;; *) exit 1 ;; esac; {EMPTY}'
+    done = run(tmp_path, "f", "--ttl=1h", "a", "b", "--timeout=0", kubectl=limited, admin=f'echo careful >&2; echo "token: \\"{TOKEN}.0123456789abcdef\\""')
+    assert done.returncode == 1 and "failed 2 of 2" in done.stdout and done.stderr.count("careful") == 1, done.stderr

@@ -223,6 +223,13 @@ def test_a_path_that_is_wrong(make, path, status, words):
     assert done.returncode == status and words in done.stderr
 
 
+def test_full_disk_behind_standard_output(make):
+    """A script that renames what it has redirected must learn that the file is empty."""
+    with open("/dev/full", "wb") as full:
+        done = make().run("status", "--prometheus", stdout=full)
+    assert done.returncode == 73 and "metrics-unwritable: cannot write 'standard output': No space left on device" in done.stderr
+
+
 # --- The dashboard ---
 
 def served_by_a_controller(api, cluster):

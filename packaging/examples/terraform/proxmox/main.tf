@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Workers on Proxmox VE, which gives each machine its user data on a NoCloud volume. The token can be read in the state, and in the snippet
-# on the host, as long as it exists. On the machine only root can read the volume; there is no metadata service. Use a bound token.
+# Workers on Proxmox VE, which gives each machine its user data on a NoCloud volume. The token can be read in the state and, on the host, in
+# the snippet and on this volume. On the machine only root can read the volume; there is no metadata service. Use a bound token.
 terraform {
   required_providers {
     proxmox = { source = "bpg/proxmox" }

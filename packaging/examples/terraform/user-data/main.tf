@@ -7,6 +7,8 @@
 #   token() { node-bootstrap-admin token create --node="$1" --print=credential; }
 #   printf '{"tokens": {"worker-1": "%s", "worker-2": "%s"}}\n' "$(token worker-1)" "$(token worker-2)" >tokens.auto.tfvars.json
 #
+# "node-bootstrap-admin cluster-info show" prints the endpoint and the pin. docs/images.md says what the image of the machines contains.
+#
 # "sensitive" only hides values in the output of Terraform: its plan files contain the tokens, and the state does unless an example says
 # otherwise. Encrypt the state and restrict who reads it; delete plan files. An unbound token is worth much more to a thief: do not use one.
 # An enrolled token needs a key that is on the machine before its first boot, which a new virtual machine does not have.
