@@ -276,12 +276,10 @@ static int write_file(int folder_fd, const char *name, mode_t mode, const void *
         r = nb_file_stage(folder_fd, name, mode, data, len, temporary, &fd);
         if (r < 0)
                 return r;
-        if (fsync(fd) < 0)
+        if (fsync(fd) < 0 || (!is_new && renameat(folder_fd, temporary, folder_fd, name) < 0))
                 r = -errno;
         else if (is_new)
                 r = nb_file_rename_new(folder_fd, temporary, name);
-        else if (renameat(folder_fd, temporary, folder_fd, name) < 0)
-                r = -errno;
         if (r < 0)
                 (void)unlinkat(folder_fd, temporary, 0);
         else if (fsync(folder_fd) < 0) {

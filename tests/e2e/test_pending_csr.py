@@ -32,7 +32,7 @@ def check_says(node, cluster, entry):
     # The container runtime is started with kubelet, and so after the join.
     [row] = [line for line in done.stdout.splitlines() if "✗" in line and "kubelet-unprepared" not in line]
     assert done.returncode == 1 and row.startswith(f"  ✗ {entry['NODE_BOOTSTRAP_ERROR']}: the CSR '{entry['NODE_BOOTSTRAP_CSR']}' {WAITS}: ")
-    assert entry["MESSAGE"].split(" s: ", 1)[1] in row
+    assert entry["MESSAGE"].split(f" {WAITS}: ", 1)[1] in row
     remedy = read_failures()[entry["NODE_BOOTSTRAP_ERROR"]]["remedy"]
     for field in ("CSR", "NODE"):
         remedy = remedy.replace(f"@NODE_BOOTSTRAP_{field}@", entry[f"NODE_BOOTSTRAP_{field}"])

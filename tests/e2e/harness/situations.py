@@ -539,11 +539,11 @@ def masked_unit(r):
     r.stack.callback(r.node.enable, UNIT)
     r.node.run("systemctl", "mask", UNIT)
     token = r.cluster.token()
-    setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}"]
+    setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}", "--wait=joined"]
     r.says(*setup)
     r.node.run("systemctl", "unmask", UNIT)
     r.here("systemctl status", check=False)
-    r.here("systemctl enable --now")
+    r.node.run(*setup)
     r.joins()
 
 
