@@ -40,6 +40,7 @@
 /* The functions have their own names. They may be called after nb_libsystemd_load() has returned 0,
  * and with an object that another of them has made. */
 struct nb_libsystemd {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define NB_LIBSYSTEMD_MEMBER(name) __typeof__(name) *(name)
         NB_LIBSYSTEMD_FUNCTIONS(NB_LIBSYSTEMD_MEMBER)
 #undef NB_LIBSYSTEMD_MEMBER
