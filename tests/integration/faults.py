@@ -365,7 +365,11 @@ class Proxy:
         return host
 
     def _serve(self, client):
-        method, target, *_ = client.recv(65536).decode().split(" ")
+        request = client.recv(65536).decode()
+        if not request:      # of an attempt that was given up
+            client.close()
+            return
+        method, target, *_ = request.split(" ")
         assert method == "CONNECT"
         self.asked.append(target)
         host, port = target.rsplit(":", 1)
