@@ -150,9 +150,11 @@ int main(int argc, char **argv) {
         if (f.code == NB_NONE)
                 (void)nb_failure_set(&f, NB_INTERNAL, r, "%s: %m", command ? command->name : "");
         fflush(stdout);
-        /* The remedy of NB_ANSWER_MALFORMED is for a machine that joins. */
+        /* The remedies of these failures are for a machine that joins. */
         if (f.code == NB_ANSWER_MALFORMED)
                 f.code = NB_ADMIN_ANSWER_MALFORMED;
+        else if (f.code == NB_DISK_FULL)
+                f.code = NB_ADMIN_OUTPUT_UNWRITABLE;
         if (f.code == NB_USAGE)
                 nb_failure_add(&f, "; see `node-bootstrap-admin%s%s --help`", command ? " " : "",
                                command ? command->name : "");

@@ -62,7 +62,7 @@ def look(script, *, nodes=None, csrs=(), events=None, tokens=None, signed=True):
 
 CASES = [
     ("nothing", {}, "waiting", "-", "not seen yet; the token expires at 2999"),
-    ("a token that never expires", {"tokens": {TOKEN: ""}}, "waiting", "-", "not seen yet; the token expires at no time"),
+    ("a token that never expires", {"tokens": {TOKEN: ""}}, "waiting", "-", "not seen yet; the token never expires"),
     ("no signature", {"signed": False}, "waiting", "token-unknown", "not signed"),
     ("an expired token", {"tokens": {TOKEN: "2026-01-01T00:00:00Z"}}, "failed", "token-unknown", "expired or was revoked"),
     ("no token", {"tokens": {}}, "failed", "token-unknown", "expired or was revoked"),
@@ -134,7 +134,7 @@ def run(tmp_path, *words, kubectl="exit 1", admin="exit 70"):
 
 @pytest.mark.parametrize("words, expected", [
     (["f", "../a"], "'../a' is not the name of a node"), (["f", "A"], "'A' is not the name"), (["f"], "expected the names of nodes"),
-    (["f", "a\x1b"], "'a?' is not the name"), (["none/f", "a"], "No such file or directory: 'none/f'"), (["f", "a"], "fleet: kubectl: exit status 1"),
+    (["f", "a\x1b"], "'a?' is not the name"), (["none/f", "a"], "fleet: 'none/f': No such file or directory"), (["f", "a"], "fleet: kubectl: exit status 1"),
     (["link", "a"], "Not a directory"),
 ])
 def test_wrong_use(tmp_path, words, expected):

@@ -106,7 +106,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         put_value(text, "joined", "Whether kubelet has a certificate that it can use.", is_known,
                   nb_inspection_is_kept(&state->node.inspection));
         put_value(text, "kubelet_running",
-                  "Whether kubelet runs, and neither ended a moment ago nor is about to.",
+                  "Whether kubelet runs, was not just restarted, and lacks nothing that it needs.",
                   is_known && state->kubelet.active[0],
                   !strcmp(state->kubelet.active, "active") &&
                           state->kind != NB_MACHINE_KUBELET_CRASHING &&
@@ -122,7 +122,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                          "When kubelet's certificate expires.",
                          nb_certificate_not_after(present->chain, 0));
                 put_time(text, "certificate_renewal_timestamp_seconds",
-                         "From when on kubelet's certificate is renewed.",
+                         "When the renewal of kubelet's certificate begins.",
                          nb_machine_renewal(state));
         }
         if (present->ca)
@@ -130,8 +130,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                          "When the first of the CAs in kubelet's CA file expires.",
                          find_first_end(present->ca));
         put_time(text, "refresh_success_timestamp_seconds",
-                 "When the last refresh that is known to have succeeded was started.",
-                 state->refreshed);
+                 "When the last successful refresh started.", state->refreshed);
         put_time(text, "report_timestamp_seconds", "When these metrics were written.",
                  state->node.context.now);
 }

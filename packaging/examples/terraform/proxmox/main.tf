@@ -8,13 +8,13 @@ terraform {
 }
 
 variable "tokens" {
-  description = "The bound token of each machine, by the name of its node; see ../user-data"
+  description = "Bound tokens by node name; see ../user-data"
   type        = map(string)
   sensitive   = true
 }
 
 variable "cluster" {
-  description = "The form is that of the user data: cloud-init, or node-bootstrap for an image without cloud-init"
+  description = "form: cloud-init, or node-bootstrap for an image without cloud-init"
   type        = object({ endpoint = string, pin = string, form = optional(string, "cloud-init") })
 }
 
