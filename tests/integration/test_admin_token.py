@@ -4,6 +4,7 @@
 import base64
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -80,6 +81,16 @@ def test_api_server_away(api):
     api.stop()
     made = admin.run_admin("token", "create", TOKEN, "--kubeconfig", kubeconfig)
     assert made.returncode != 0 and made.stdout == "" and SECRET not in made.stderr
+
+
+def test_full_disk(api):
+    """The remedy is not that of a node, and the token that nobody has is deleted."""
+    with open("/dev/full", "wb") as full:
+        made = subprocess.run(admin.command("token", "create", TOKEN, "--kubeconfig", api.kubeconfig()), env=admin.environment(), check=False,
+                              stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30)
+    assert made.returncode == 73 and "admin-output-unwritable: cannot write to standard output: No space left on device" in made.stderr, made.stderr
+    assert "the token abcdef was deleted" in made.stderr and "node-bootstrap.service" not in made.stderr and SECRET not in made.stderr
+    assert changes(api) == ["create secrets", "delete secrets"]
 
 
 def test_dry_run(api):

@@ -193,3 +193,21 @@ def test_options_anywhere_and_one_warning(tmp_path):
     limited = f'case "$*" in --request-timeout=30s*) ;; *) exit 1 ;; esac; {EMPTY}'
     done = run(tmp_path, "f", "--ttl=1h", "a", "b", "--timeout=0", kubectl=limited, admin=f'echo careful >&2; echo "token: \\"{TOKEN}.0123456789abcdef\\""')
     assert done.returncode == 1 and "failed 2 of 2" in done.stdout and done.stderr.count("careful") == 1, done.stderr
+
+
+def test_program_that_is_missing(tmp_path):
+    """Before the first look at the cluster, and during a run."""
+    for name in ("kubectl", "node-bootstrap-admin"):
+        if name == "node-bootstrap-admin":
+            (tmp_path / "kubectl").write_text(f"#!/bin/sh\n{EMPTY}\n")
+            (tmp_path / "kubectl").chmod(0o755)
+        done = subprocess.run([sys.executable, "-B", SCRIPT, "f", "a"], check=False, text=True, capture_output=True, cwd=tmp_path,
+                              env={"PATH": str(tmp_path), **KEPT})
+        assert (done.returncode, done.stderr) == (1, f"fleet: {name} is not in $PATH; install it, and run the same command again\n")
+
+
+def test_single_look_does_not_try_again(tmp_path):
+    """kubectl works while the tokens are created, and fails afterwards."""
+    once = f'[ -e looked ] && {{ echo refused >&2; exit 1; }}; : >looked; {EMPTY}'
+    done = run(tmp_path, "f", "a", "--timeout=0", kubectl=once, admin=f'echo "token: \\"{TOKEN}.0123456789abcdef\\""')
+    assert done.returncode == 1 and done.stderr.endswith(" kubectl: refused\n"), done.stderr
