@@ -106,7 +106,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         put_value(text, "joined", "Whether kubelet has a certificate that it can use.", is_known,
                   nb_inspection_is_kept(&state->node.inspection));
         put_value(text, "kubelet_running",
-                  "Whether kubelet runs, was not just restarted, and lacks nothing that it needs.",
+                  "Whether kubelet runs, was not just restarted, and is not about to exit.",
                   is_known && state->kubelet.active[0],
                   !strcmp(state->kubelet.active, "active") &&
                           state->kind != NB_MACHINE_KUBELET_CRASHING &&
