@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from machine import KEPT, SECRET, TOKEN, TOKEN_ID, find_program
+from machine import KEPT, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program
 from terraform import CLOUDS, FORMS, MODULE, render, text_of
 from written_files import check_files, files_of
 
@@ -74,6 +74,19 @@ def test_example_of_a_cloud(cloud):
     assert (places, f"ignore_changes = [{IGNORED[cloud]}]" in text) == (PLACES.get(cloud, ["user_data"]), True)
     head = text.split("terraform {")[0]
     assert "state" in head and "bound token" in head, "who can read the token, and what to do about it"
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_user_data_of_fleet(cloud):
+    """docs/operations.md: the files of packaging/fleet replace the module and the tokens, and nothing else mentions either."""
+    text, document = re.sub(" +=", " =", text_of(f"{cloud}/main.tf")), (SOURCE / "docs/operations.md").read_text()
+    for pattern in (SHARED[0], SHARED[2]):
+        text = re.sub(pattern, "", text, flags=re.S)
+    for old, new in (("for_each = nonsensitive(toset(keys(var.tokens)))", 'for_each = toset(["worker-1", "worker-2", "worker-3"])'),
+                     ("module.user_data.of[each.key]", 'sensitive(file("workers/${each.key}.user-data"))')):
+        assert old in text and f"`{new}`" in document
+        text = text.replace(old, new)
+    assert "var.tokens" not in text and "module.user_data" not in text
 
 
 def test_module_keeps_the_token_secret():
