@@ -66,8 +66,8 @@ class Place:
                 listener.bind(str(self.path / "runtime.sock"))
             self.has_socket = True
 
-    def run(self, *words, stdout=subprocess.PIPE):
-        argv = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", INSIDE, self.path, find_program("node-bootstrap"), *words]
+    def run(self, *words, stdout=subprocess.PIPE, before=()):
+        argv = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", INSIDE, self.path, *before, find_program("node-bootstrap"), *words]
         return subprocess.run(argv, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
 
     def setup(self, *options):

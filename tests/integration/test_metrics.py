@@ -155,6 +155,14 @@ def test_the_message_of_a_wait_has_its_begin(make):
     assert told["lastJoin"]["waitingSince"] == "2026-01-02T03:04:10Z"
 
 
+def test_a_user_who_cannot_read_the_state(make):
+    """Whether the machine has joined is left out: false would not be true."""
+    place = make()
+    place.machine.target(Machine.KUBECONFIG).chmod(0)
+    done = place.run("status", "--json", before=["unshare", "--user"])      # without a capability
+    assert done.returncode == 5 and "joined" not in json.loads(done.stdout), done.stdout + done.stderr
+
+
 def test_the_refresh(make):
     """systemd knows a refresh that changed nothing; the record has the last that did, also after a reboot."""
     place = make()
@@ -221,6 +229,12 @@ def test_whoever_owns_the_folder(make, tmp_path, kind, is_temporary):
 def test_a_path_that_is_wrong(make, path, status, words):
     done = make().run("status", f"--prometheus={path}")
     assert done.returncode == status and words in done.stderr
+
+
+@pytest.mark.parametrize("other", ["--json", "--check", "--check=1d"])
+def test_one_kind_of_output(make, other):
+    done = make().run("status", "--prometheus", other)
+    assert (done.returncode, done.stdout) == (64, "") and "'--prometheus' cannot be combined with '--json' or '--check'" in done.stderr
 
 
 def test_full_disk_behind_standard_output(make):

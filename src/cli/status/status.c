@@ -232,7 +232,9 @@ static int print_json(const struct report *report, struct nb_failure *f) {
         nb_json_put_string(&writer, "code",
                            state->why.code == NB_NONE ? NULL
                                                       : nb_failure_info(state->why.code)->slug);
-        nb_json_put_boolean(&writer, "joined", nb_inspection_is_kept(&state->node.inspection));
+        if (!nb_machine_is_unknown(state))
+                nb_json_put_boolean(&writer, "joined",
+                                    nb_inspection_is_kept(&state->node.inspection));
         if (report->record)
                 print_record(report->record, &writer);
         if (report->chain)
@@ -355,6 +357,10 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         if (report.period && nb_setting_duration_parse(report.period, false, &report.period_ms) < 0)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--check': expected a duration such as 12h or 30d");
+        if (report.metrics && (report.is_json || report.period))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--prometheus' cannot be combined with '--json' or "
+                                      "'--check'");
         nb_sources_init(&sources, options->config_directory);
         r = read_report(&sources, &report, f);
         if (report.metrics && r != -ENOMEM)
