@@ -115,8 +115,12 @@ int nb_http_set_ca(struct nb_http *http, const char *ca, size_t len, struct nb_f
 }
 
 static int http_new(uint32_t connect_timeout_ms, struct nb_http **ret_http, struct nb_failure *f) {
-        struct nb_http *http = calloc(1, sizeof(*http));
+        struct nb_http *http;
+        int r = nb_http_await_launcher(f);
 
+        if (r < 0)
+                return r;
+        http = calloc(1, sizeof(*http));
         if (!http)
                 return nb_failure_set_memory(f);
         http->ca_fd = http->ca_later_fd = http->certificate_fd = http->proxy_ca_fd = -1;
@@ -158,25 +162,24 @@ int nb_http_new_metadata(uint32_t connect_timeout_ms, struct nb_http **ret_http,
 
 /* --- Workers and their replies --- */
 
-/* Kills and frees a worker. Returns its wait status (waitpid(2)). */
-static int end_worker(struct nb_http *http, struct nb_http_worker *worker) {
+static void free_worker(struct nb_http *http, struct nb_http_worker *worker) {
         struct nb_http_worker **p = &http->workers;
-        int status = 0;
 
-        (void)kill(worker->pid, SIGKILL);
-        while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
-                ;
         nb_closep(&worker->fd);
         while (*p != worker)
                 p = &(*p)->next;
         *p = worker->next;
         free(worker);
-        return status;
 }
 
-static int worker_new(struct nb_http *http, struct nb_http_worker **ret_worker) {
+static void end_worker(struct nb_http *http, struct nb_http_worker *worker) {
+        nb_http_worker_kill(worker->pid);
+        free_worker(http, worker);
+}
+
+static int worker_new(struct nb_http *http, const char *url, struct nb_http_worker **ret_worker) {
         struct nb_http_worker *worker = calloc(1, sizeof(*worker));
-        int r = worker ? nb_http_worker_start(http, &worker->pid, &worker->fd) : -ENOMEM;
+        int r = worker ? nb_http_worker_start(http, url, &worker->pid, &worker->fd) : -ENOMEM;
 
         if (r < 0) {
                 free(worker);
@@ -222,7 +225,7 @@ static int assign_worker(struct nb_http_transfer *transfer, bool wants_new) {
                 while (worker && worker->transfer)
                         worker = worker->next;
                 is_new = !worker;
-                r = is_new ? worker_new(http, &worker) : 0;
+                r = is_new ? worker_new(http, transfer->call.url, &worker) : 0;
                 if (r < 0)
                         return r;
                 r = send_call(transfer, worker->fd);
@@ -231,7 +234,7 @@ static int assign_worker(struct nb_http_transfer *transfer, bool wants_new) {
                         transfer->worker = worker;
                         return 0;
                 }
-                (void)end_worker(http, worker);
+                end_worker(http, worker);
                 if (is_new)
                         return r;
         }
@@ -244,22 +247,27 @@ static void connect_early(struct nb_http *http, const struct nb_http_call *like)
         struct nb_http_worker *worker = NULL;
 
         memcpy(transfer.call.url, like->url, sizeof(like->url));
-        if (worker_new(http, &worker) >= 0 && send_call(&transfer, worker->fd) < 0)
-                (void)end_worker(http, worker);
+        if (worker_new(http, like->url, &worker) >= 0 && send_call(&transfer, worker->fd) < 0)
+                end_worker(http, worker);
 }
 
 /* Ends a transfer whose failure is set. */
 static void end_transfer(struct nb_http_transfer *transfer) {
         transfer->is_done = true;
         if (transfer->worker)
-                (void)end_worker(transfer->http, TAKE(transfer->worker));
+                end_worker(transfer->http, TAKE(transfer->worker));
 }
 
 /* The worker has exited. SIGPROF is from its CPU time limit. */
 static void fail_dead(struct nb_http_transfer *transfer) {
-        int status = end_worker(transfer->http, TAKE(transfer->worker));
         struct nb_failure *f = &transfer->failure;
+        int status = 0;
 
+        /* A compromised worker may have closed its socket only. */
+        (void)kill(transfer->worker->pid, SIGKILL);
+        while (waitpid(transfer->worker->pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        free_worker(transfer->http, TAKE(transfer->worker));
         if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF) {
                 (void)nb_failure_set(f, NB_ENDPOINT_COSTLY, ETIME,
                                      "took more than %d s of CPU time; terminated",
@@ -346,7 +354,7 @@ static void move_to_new_worker(struct nb_http_transfer *transfer) {
         bool was_moved = transfer->is_moved;
         int r;
 
-        (void)end_worker(transfer->http, TAKE(transfer->worker));
+        end_worker(transfer->http, TAKE(transfer->worker));
         transfer->is_moved = true;
         r = was_moved ? -ECONNRESET : assign_worker(transfer, true);
         if (r < 0) {
@@ -423,7 +431,7 @@ void nb_http_cancel(struct nb_http_transfer *transfer) {
                 p = &(*p)->next;
         *p = transfer->next;
         if (transfer->worker)
-                (void)end_worker(transfer->http, transfer->worker);
+                end_worker(transfer->http, transfer->worker);
         nb_http_answer_done(&transfer->answer);
         free(transfer);
 }
@@ -448,7 +456,7 @@ void nb_http_free(struct nb_http *http) {
         while (http->first)
                 nb_http_cancel(http->first);
         while (http->workers)
-                (void)end_worker(http, http->workers);
+                end_worker(http, http->workers);
         nb_buffer_done(&http->certificate);
         nb_closep(&http->ca_fd);
         nb_closep(&http->ca_later_fd);

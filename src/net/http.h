@@ -95,6 +95,9 @@ struct nb_http_request {
         struct nb_http *next; /* connected to the same server by TCP as soon as the TLS of this
                                  request is done, for its first request; NULL for none. Must stay
                                  until the transfer is over */
+        void (*meanwhile)(void *userdata); /* called by nb_http_perform() when the request has been
+                                              started; NULL for none */
+        void *userdata;
 };
 
 struct nb_http_answer {
@@ -124,8 +127,9 @@ void nb_unverified_done(struct nb_unverified *unverified);
 /*
  * Starts the launcher, which forks a process for each connection. Must be called before this
  * process reads a secret, since those processes begin with a copy of its memory. Does nothing if
- * the launcher runs. NB_SANDBOX_REFUSED if the kernel has Landlock, which is not optional, but a
- * system call filter refuses it; NB_WORKER_UNSTARTABLE; NB_INTERNAL;
+ * the launcher runs. Does not wait until the launcher has prepared itself, which takes
+ * milliseconds: the first nb_http_new() does. NB_SANDBOX_REFUSED if the kernel has Landlock, which
+ * is not optional, but a system call filter refuses it; NB_WORKER_UNSTARTABLE; NB_INTERNAL;
  * -ECANCELED without a failure if a stop was requested.
  */
 int nb_http_begin(bool is_landlock_optional, struct nb_failure *f);
@@ -142,11 +146,11 @@ void nb_http_end(void);
 void nb_http_dismiss(const struct nb_http *http);
 
 /* `trust` NULL: the server is not verified. NB_WORKER_UNSTARTABLE; NB_TLS_UNTRUSTED if the CAs of
- * the system cannot be read; NB_INTERNAL. */
+ * the system cannot be read; NB_INTERNAL; -ECANCELED without a failure if a stop was requested. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
 
 /* For the metadata service of a cloud: plain HTTP, and the URL has an address. Proxies in the
- * environment are ignored. NB_INTERNAL. */
+ * environment are ignored. NB_WORKER_UNSTARTABLE, NB_INTERNAL; -ECANCELED as above. */
 int nb_http_new_metadata(uint32_t connect_timeout_ms, struct nb_http **ret_http,
                          struct nb_failure *f);
 

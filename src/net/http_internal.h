@@ -15,9 +15,9 @@
  * or blocks libcurl or GnuTLS therefore affects only a process that can be killed, and whose only
  * secret is the key of a client certificate, if one is used.
  *
- * http.c and http_wait.c run in this process, http_launcher.c in all three, http_sandbox.c in the
- * launcher and the worker, http_setup.c, http_verify.c and http_worker.c in the worker,
- * http_outcome.c also in this process.
+ * http.c and http_wait.c run in this process, http_launcher.c in all three, http_sandbox.c and
+ * http_outcome.c in this process and in the worker, http_setup.c, http_verify.c and http_worker.c
+ * in the worker.
  *
  *      this process                       worker
  *      (struct nb_http_call: only   ->
@@ -39,6 +39,7 @@
 #include <sys/types.h>
 
 #include "net/http.h"
+#include "system/filter.h"
 
 #define NB_HTTP_URL_MAX 2048
 #define NB_HTTP_HOST_SIZE 256
@@ -160,32 +161,48 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer);
 /* Ends a transfer whose time limit has passed. */
 void nb_http_transfer_fail_late(struct nb_http_transfer *transfer);
 
-/* Lets the launcher fork a worker. *ret_fd is the socket to the worker. 0, -errno; -EAGAIN also if
- * the kernel lacks memory: this is temporary, unlike a lack of memory in this process. */
-int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd);
+/* Waits until the launcher is prepared. NB_WORKER_UNSTARTABLE, NB_INTERNAL; -ECANCELED without a
+ * failure if a stop was requested. */
+int nb_http_await_launcher(struct nb_failure *f);
+
+/* Lets the launcher fork a worker for the host of `url`. *ret_fd is the socket to the worker. 0,
+ * -errno; -EAGAIN also if the kernel lacks memory: this is temporary, unlike a lack of memory in
+ * this process. */
+int nb_http_worker_start(const struct nb_http *http, const char *url, pid_t *ret_pid, int *ret_fd);
+
+/* Kills a worker. Does not wait until the kernel has taken down its memory, which takes about a
+ * millisecond, unless the launcher has ended; nb_http_end() waits. */
+void nb_http_worker_kill(pid_t pid);
+
+/* Reaps the workers that were killed and have ended. */
+void nb_http_workers_reap(void);
 
 /* The version of Landlock that the kernel offers; 0 if it has none; -errno if it refuses the
  * question. */
 int nb_http_landlock_version(void);
 
-/* --- In the launcher --- */
+/* The system call filters of the two steps of the sandbox. */
+struct nb_http_filters {
+        struct nb_filter connect, exchange;
+};
 
-/* Compiles the filters. 0, -errno. */
-int nb_http_sandbox_prepare(void);
+/* 0, -errno. */
+int nb_http_sandbox_prepare(struct nb_http_filters *ret);
 
 /* --- In the worker --- */
 
 /* The first step refuses all files except those of the resolver, and new processes, and limits
  * memory. The second step also refuses sockets and threads. 0, -errno. */
-int nb_http_sandbox_begin(bool has_landlock);
-int nb_http_sandbox_finish(void);
+int nb_http_sandbox_begin(const struct nb_http_filters *filters, bool has_landlock);
+int nb_http_sandbox_finish(const struct nb_http_filters *filters);
 
 /* Serves calls until the socket is closed. */
-void nb_http_worker_run(const struct nb_http_config *config);
+void nb_http_worker_run(const struct nb_http_config *config, const struct nb_http_filters *filters);
 
 struct nb_http_exchange {
         /* The same for all requests of a worker. */
         const struct nb_http_config *config;
+        const struct nb_http_filters *filters;
         CURL *easy;               /* keeps the connection open */
         struct nb_secret secrets; /* header lines, each with its NUL; empty until the worker has
                                      received them */
@@ -249,6 +266,9 @@ int nb_http_exchange_setup(struct nb_http_exchange *exchange);
 
 /* Whether the host is an address, such as "169.254.169.254" or "fd00:ec2::254". */
 bool nb_http_is_address(const char *host);
+
+/* Whether the host of the URL, or of a proxy, may be a name. Also runs outside the worker. */
+bool nb_http_needs_resolver(const struct nb_http_config *config, const char *url);
 
 /* Returns the URL of the proxy that libcurl uses; "" for none. */
 const char *nb_http_find_proxy(const struct nb_http_config *config);

@@ -26,15 +26,23 @@
  * are loaded. */
 #define ANSWER_MAX_MS 10000
 
+/* For the launcher itself, on a machine that is overloaded while it boots. */
+#define START_MAX_MS 60000
+
 /* Attempts to start the launcher, a second apart, while the system refuses another process. */
 #define ATTEMPTS 60
+
+/* Workers whose end is not waited for. */
+#define KILLED_MAX 16
 
 #define N_FDS (NB_HTTP_PROXY_CA_FD - NB_HTTP_CALLS_FD + 1)
 
 struct order {
         unsigned number;
         pid_t parent;
+        bool needs_resolver;
         struct nb_http_config config;
+        struct nb_http_filters filters;
 };
 
 struct answer {
@@ -50,8 +58,12 @@ union descriptors {
 
 static int launcher_fd = -1;
 static pid_t launcher_pid;
+static bool is_prepared; /* the launcher */
+static struct nb_http_filters filters;
 static unsigned n_orders;
 static int landlock_version;
+static pid_t killed[KILLED_MAX]; /* not reaped yet */
+static size_t n_killed;
 
 /* --- The launcher --- */
 
@@ -118,25 +130,24 @@ static int keep_descriptors(const int *fds, int n) {
         return close_range((unsigned)(NB_HTTP_CALLS_FD + n), UINT_MAX, 0) < 0 ? -errno : 0;
 }
 
-static int begin_launcher(int channel, pid_t parent) {
-        int null, r = begin_process(parent);
+/* `fds`: the channel, and /dev/null: otherwise a worker could print so much that it uses up the
+ * rate limit of the journal. */
+static int begin_launcher(const int fds[static 2], pid_t parent) {
+        const int null = NB_HTTP_CALLS_FD + 1;
+        int r = begin_process(parent);
 
         if (r >= 0)
-                r = keep_descriptors(&channel, 1);
+                r = keep_descriptors(fds, 2);
+        if (r >= 0 && (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+                       dup2(null, STDERR_FILENO) < 0))
+                r = -errno;
         if (r < 0)
                 return r;
-        /* Otherwise a worker could print so much that it uses up the rate limit of the journal. */
-        null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-            dup2(null, STDERR_FILENO) < 0)
-                return -errno;
         (void)close(null);
         clear_tls_variables();
         r = nb_privilege_keep(0);
         if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 r = -errno;
-        if (r >= 0)
-                r = nb_http_sandbox_prepare();
         if (r >= 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 r = -EIO;
         return r;
@@ -178,7 +189,7 @@ static pid_t fork_sibling(void) {
 
 static void run_worker(const struct order *order, const int *fds) {
         if (begin_process(order->parent) >= 0 && keep_descriptors(fds, N_FDS) >= 0)
-                nb_http_worker_run(&order->config);
+                nb_http_worker_run(&order->config, &order->filters);
 }
 
 static int send_answer(unsigned number, int r) {
@@ -187,13 +198,12 @@ static int send_answer(unsigned number, int r) {
         return send(NB_HTTP_CALLS_FD, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static void run_launcher(int channel, pid_t parent) {
-        int r = begin_launcher(channel, parent);
+static void run_launcher(const int own[static 2], pid_t parent) {
+        int r = begin_launcher(own, parent);
 
         if (send_answer(0, r) < 0 || r < 0)
                 return;
-        load_resolvers();
-        for (;;) {
+        for (bool has_resolvers = false;;) {
                 struct order order;
                 int fds[N_FDS];
 
@@ -201,6 +211,9 @@ static void run_launcher(int channel, pid_t parent) {
                 if (r == 0)
                         return;
                 if (r > 0) {
+                        if (order.needs_resolver && !has_resolvers)
+                                load_resolvers();
+                        has_resolvers |= order.needs_resolver;
                         r = fork_sibling();
                         if (r == 0) {
                                 run_worker(&order, fds);
@@ -223,14 +236,31 @@ static void reap(pid_t pid) {
                 ;
 }
 
+void nb_http_worker_kill(pid_t pid) {
+        (void)kill(pid, SIGKILL);
+        if (launcher_fd < 0 || n_killed == N_ELEMENTS(killed))
+                reap(pid);
+        else
+                killed[n_killed++] = pid;
+}
+
+void nb_http_workers_reap(void) {
+        size_t n = n_killed;
+
+        n_killed = 0;
+        for (size_t i = 0; i < n; i++)
+                if (waitpid(killed[i], NULL, WNOHANG) == 0)
+                        killed[n_killed++] = killed[i];
+}
+
 /*
  * Receives the answer to an order. An answer to an earlier order came too late: its worker is
  * killed, since no transfer uses it. 0 or a process ID; -EPIPE if the launcher has ended;
  * -ETIMEDOUT; another -errno.
  */
-static int receive_answer(unsigned number) {
+static int receive_answer(unsigned number, uint64_t max_ms) {
         struct pollfd polls[2] = { [1] = { .fd = launcher_fd, .events = POLLIN } };
-        uint64_t until_ms = nb_now_ms() + ANSWER_MAX_MS;
+        uint64_t until_ms = nb_now_ms() + max_ms;
 
         for (;;) {
                 uint64_t now = nb_now_ms();
@@ -254,8 +284,14 @@ static int receive_answer(unsigned number) {
         }
 }
 
-static int send_order(const struct nb_http *http, unsigned number, int socket_fd) {
-        struct order order = { .number = number, .parent = getpid(), .config = http->config };
+static int send_order(const struct nb_http *http, const char *url, unsigned number, int socket_fd) {
+        struct order order = {
+                .number = number,
+                .parent = getpid(),
+                .needs_resolver = nb_http_needs_resolver(&http->config, url),
+                .config = http->config,
+                .filters = filters,
+        };
         int fds[N_FDS] = { socket_fd, http->ca_fd, http->certificate_fd, http->proxy_ca_fd };
         union descriptors control = { 0 };
         struct iovec part = { &order, sizeof(order) };
@@ -283,7 +319,7 @@ static void end_without_launcher(void) {
         abort();
 }
 
-int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd) {
+int nb_http_worker_start(const struct nb_http *http, const char *url, pid_t *ret_pid, int *ret_fd) {
         _cleanup_(nb_closep) int ours = -1, theirs = -1;
         int pair[2], r;
 
@@ -291,9 +327,9 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
                 return errno == ENOMEM ? -EAGAIN : -errno;
         ours = pair[0];
         theirs = pair[1];
-        r = send_order(http, ++n_orders, theirs);
+        r = send_order(http, url, ++n_orders, theirs);
         if (r >= 0)
-                r = receive_answer(n_orders);
+                r = receive_answer(n_orders, ANSWER_MAX_MS);
         if (r == -EPIPE || r == -ECONNRESET)
                 end_without_launcher();
         if (r < 0)
@@ -303,22 +339,26 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
         return 0;
 }
 
+/* Compiles the filters after the fork, since the launcher needs longer to get ready. */
 static int start_launcher(void) {
         pid_t self = getpid();
-        int pair[2], r;
+        int pair[2], fds[2], r;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
         launcher_fd = pair[0];
-        launcher_pid = fork();
+        fds[0] = pair[1];
+        fds[1] = open("/dev/null", O_RDWR | O_CLOEXEC);
+        launcher_pid = fds[1] < 0 ? -1 : fork();
         if (launcher_pid == 0) {
-                run_launcher(pair[1], self);
+                run_launcher(fds, self);
                 _exit(EXIT_FAILURE);
         }
         r = launcher_pid < 0 ? -errno : 0;
-        (void)close(pair[1]);
+        (void)close(fds[0]);
+        nb_closep(&fds[1]);
         if (r >= 0)
-                r = receive_answer(0);
+                r = nb_http_sandbox_prepare(&filters);
         if (r < 0)
                 nb_http_end();
         return r;
@@ -326,6 +366,11 @@ static int start_launcher(void) {
 
 static bool is_passing(int r) {
         return r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -ETIMEDOUT;
+}
+
+static int fail_start(int r, struct nb_failure *f) {
+        return nb_failure_set(f, is_passing(r) ? NB_WORKER_UNSTARTABLE : NB_INTERNAL, r,
+                              "cannot start the process that makes connections: %m");
 }
 
 int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
@@ -341,16 +386,24 @@ int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
         /* With SIG_IGN, waitpid(2) would not return how a worker has ended. */
         (void)signal(SIGCHLD, SIG_DFL);
         for (int i = 0; i < ATTEMPTS && is_passing(r); i++) {
-                if (i > 0 && nb_stop_wait(1000) == -ECANCELED)
+                if (nb_stop_wait(i > 0 ? 1000 : 0) == -ECANCELED)
                         return -ECANCELED;
                 r = start_launcher();
         }
+        return r < 0 ? fail_start(r, f) : 0;
+}
+
+int nb_http_await_launcher(struct nb_failure *f) {
+        int r;
+
+        if (is_prepared || launcher_fd < 0)
+                return 0;
+        r = receive_answer(0, START_MAX_MS);
+        is_prepared = r >= 0;
         if (r >= 0)
                 return 0;
-        if (r == -EINTR) /* a stop was requested */
-                return -ECANCELED;
-        return nb_failure_set(f, is_passing(r) ? NB_WORKER_UNSTARTABLE : NB_INTERNAL, r,
-                              "cannot start the process that makes connections: %m");
+        nb_http_end();
+        return r == -EINTR ? -ECANCELED : fail_start(r, f); /* -EINTR: a stop was requested */
 }
 
 bool nb_http_has_landlock(void) {
@@ -377,6 +430,9 @@ void nb_http_end(void) {
                 return;
         (void)close(launcher_fd);
         launcher_fd = -1;
+        is_prepared = false;
+        while (n_killed > 0)
+                reap(killed[--n_killed]);
         if (launcher_pid > 0)
                 reap(launcher_pid);
 }

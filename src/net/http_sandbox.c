@@ -18,7 +18,6 @@
 
 #include "base/macro.h"
 #include "net/http_internal.h"
-#include "system/filter.h"
 
 /* Address space of a worker: the libraries, libcurl's buffers, the parsed CAs of the system (11
  * MiB), the stacks and heaps of a few threads that resolve names. */
@@ -176,16 +175,14 @@ static const struct nb_filter_rule connect_rules[] = {
         { .calls = "clone3", .error = ENOSYS },
 };
 
-static struct nb_filter connect_filter, exchange_filter;
-
-int nb_http_sandbox_prepare(void) {
+int nb_http_sandbox_prepare(struct nb_http_filters *ret) {
         int r = nb_filter_compile(common_rules, N_ELEMENTS(common_rules), connect_rules,
-                                  N_ELEMENTS(connect_rules), &connect_filter);
+                                  N_ELEMENTS(connect_rules), &ret->connect);
 
         if (r < 0)
                 return r;
         return nb_filter_compile(common_rules, N_ELEMENTS(common_rules), exchange_rules,
-                                 N_ELEMENTS(exchange_rules), &exchange_filter);
+                                 N_ELEMENTS(exchange_rules), &ret->exchange);
 }
 
 /* --- The two steps --- */
@@ -212,19 +209,19 @@ static int limit_resources(void) {
         return r;
 }
 
-int nb_http_sandbox_begin(bool has_landlock) {
+int nb_http_sandbox_begin(const struct nb_http_filters *filters, bool has_landlock) {
         int abi, r = limit_resources();
 
         if (r >= 0 && has_landlock) {
                 abi = nb_http_landlock_version();
                 r = abi > 0 ? restrict_files(abi) : abi < 0 ? abi : -EOPNOTSUPP;
         }
-        return r < 0 ? r : nb_filter_load(&connect_filter);
+        return r < 0 ? r : nb_filter_load(&filters->connect);
 }
 
-int nb_http_sandbox_finish(void) {
+int nb_http_sandbox_finish(const struct nb_http_filters *filters) {
         /* connect_rules permit this: setrlimit(2) calls prlimit64 for this process. */
         int r = lower_limit(RLIMIT_NPROC, 0);
 
-        return r < 0 ? r : nb_filter_load(&exchange_filter);
+        return r < 0 ? r : nb_filter_load(&filters->exchange);
 }

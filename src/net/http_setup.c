@@ -65,6 +65,13 @@ bool nb_http_is_address(const char *host) {
         return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
+bool nb_http_needs_resolver(const struct nb_http_config *config, const char *url) {
+        char host[NB_HTTP_HOST_SIZE];
+
+        read_host(url, host);
+        return !nb_http_is_address(host) || nb_http_find_proxy(config)[0];
+}
+
 /* Whether a name was resolved: libcurl reports a time also for an address. Through an HTTP proxy,
  * the name is the proxy's. */
 static bool has_resolved(const struct nb_http_exchange *exchange) {

@@ -78,6 +78,7 @@ static int run_transfers(struct nb_http *const *https, size_t n, uint64_t until_
                 struct wait wait;
                 int r;
 
+                nb_http_workers_reap();
                 if (find_news(https, n, only, ret_done))
                         return 1;
                 if (is_late)
@@ -117,6 +118,8 @@ int nb_http_perform(struct nb_http *http, const struct nb_http_request *request,
         r = nb_http_start(http, request, &transfer, f);
         if (r < 0)
                 return r;
+        if (request->meanwhile)
+                request->meanwhile(request->userdata);
         r = run_transfers(&http, 1, until_ms, transfer, &done, f);
         if (r > 0)
                 return nb_http_finish(transfer, ret_answer, f);

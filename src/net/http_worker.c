@@ -100,7 +100,7 @@ static int connect_once(struct nb_http_exchange *exchange) {
                 return r;
         exchange->is_confined = true;
         /* Kept, so that the call after an early one fails as well. */
-        exchange->sandbox_r = nb_http_sandbox_finish();
+        exchange->sandbox_r = nb_http_sandbox_finish(exchange->filters);
         return exchange->sandbox_r;
 }
 
@@ -128,7 +128,8 @@ static void serve_call(struct nb_http_exchange *exchange) {
         curl_slist_free_all(exchange->connect_to);
 }
 
-void nb_http_worker_run(const struct nb_http_config *config) {
+void nb_http_worker_run(const struct nb_http_config *config,
+                        const struct nb_http_filters *filters) {
         struct nb_http_exchange *exchange = calloc(1, sizeof(*exchange));
         struct iovec parts[2];
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
@@ -136,11 +137,12 @@ void nb_http_worker_run(const struct nb_http_config *config) {
         if (!exchange)
                 return;
         exchange->config = config;
+        exchange->filters = filters;
         exchange->socket_fd = -1;
         exchange->easy = curl_easy_init();
         if (!exchange->easy || nb_secret_init(&exchange->secrets, NB_HTTP_SECRETS_MAX) < 0)
                 return;
-        exchange->sandbox_r = nb_http_sandbox_begin(config->has_landlock);
+        exchange->sandbox_r = nb_http_sandbox_begin(filters, config->has_landlock);
         for (;;) {
                 parts[0] = (struct iovec){ &exchange->call, sizeof(exchange->call) };
                 parts[1] = (struct iovec){ exchange->body, sizeof(exchange->body) };

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -67,41 +65,29 @@ static int read_program(scmp_filter_ctx context, struct nb_filter *ret) {
         if (r < 0)
                 return r;
         size = lseek(fd, 0, SEEK_END);
-        if (size <= 0)
+        if (size <= 0 || (size_t)size > sizeof(ret->program) ||
+            pread(fd, ret->program, (size_t)size, 0) != size)
                 return -EIO;
-        ret->program = malloc((size_t)size);
-        if (!ret->program)
-                return -ENOMEM;
-        if (pread(fd, ret->program, (size_t)size, 0) != size)
-                return -EIO;
-        ret->len = (size_t)size / sizeof(struct sock_filter);
+        ret->len = (unsigned short)((size_t)size / sizeof(ret->program[0]));
         return 0;
 }
 
 int nb_filter_compile(const struct nb_filter_rule *rules, size_t n,
                       const struct nb_filter_rule *more, size_t n_more, struct nb_filter *ret) {
         _cleanup_(release_context) scmp_filter_ctx context = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-        _cleanup_(nb_filter_done) struct nb_filter filter = { 0 };
         int r = context ? seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)
                         : -ENOMEM;
 
         for (size_t i = 0; i < n + n_more && r >= 0; i++)
                 r = add_rules(context, i < n ? &rules[i] : &more[i - n]);
-        if (r >= 0)
-                r = read_program(context, &filter);
-        if (r >= 0)
-                *ret = TAKE(filter);
-        return r;
-}
-
-void nb_filter_done(struct nb_filter *filter) {
-        free(filter->program);
-        *filter = (struct nb_filter){ 0 };
+        return r < 0 ? r : read_program(context, ret);
 }
 
 int nb_filter_load(const struct nb_filter *filter) {
-        const struct sock_fprog program = { .len = (unsigned short)filter->len,
-                                            .filter = filter->program };
+        const struct sock_fprog program = {
+                .len = filter->len,
+                .filter = (struct sock_filter *)(uintptr_t)filter->program,
+        };
         long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 
         /* A positive value is the ID of a thread that could not take over the filter. */

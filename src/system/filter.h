@@ -4,10 +4,12 @@
 /* System call filters, made with libseccomp. A filter applies to all threads of this process and to
  * its children, and cannot be removed. A call by another ABI of the processor kills the process. */
 
+#include <linux/filter.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define NB_FILTER_TESTS 2
+#define NB_FILTER_MAX 512
 
 /* Compares an argument: (argument & mask) == value. `mask` 0: no test. */
 struct nb_filter_test {
@@ -21,15 +23,16 @@ struct nb_filter_rule {
         int error; /* the call fails with this errno; 0: it is permitted */
 };
 
+/* Without pointers, so that another process can have a copy. */
 struct nb_filter {
-        void *program; /* struct sock_filter */
-        size_t len;
+        unsigned short len;
+        struct sock_filter program[NB_FILTER_MAX];
 };
 
-/* Calls that match a rule of neither list fail with EPERM. 0, -errno. */
+/* Calls that match a rule of neither list fail with EPERM. 0, -errno; -EIO also if the program is
+ * too long. */
 int nb_filter_compile(const struct nb_filter_rule *rules, size_t n,
                       const struct nb_filter_rule *more, size_t n_more, struct nb_filter *ret);
-void nb_filter_done(struct nb_filter *filter);
 
 /* Needs no_new_privs. 0, -errno. */
 int nb_filter_load(const struct nb_filter *filter);
