@@ -49,6 +49,7 @@ struct nb_join {
 
         /* request */
         struct nb_key *key;
+        bool is_key_new; /* it is not in the state directory yet */
         char csr_name[NB_PKCS10_NAME_SIZE];
         struct nb_csr csr;
         char username[sizeof(((struct nb_csr *)NULL)->username)]; /* of this machine, as the API

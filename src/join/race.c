@@ -6,6 +6,7 @@
 #include "join/race.h"
 #include "join/report.h"
 #include "join/retry.h"
+#include "join/stages.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -257,6 +258,10 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
 
                 if (!start_due(&race, &next_ms))
                         return give_up(&race, f);
+                /* Here, since this process only waits now. */
+                r = join->is_rehearsal ? 0 : nb_pending_key_prepare(join, f);
+                if (r < 0)
+                        return r;
                 r = wait_for_any(&race, next_ms, &done, f);
                 if (r < 0)
                         return r;

@@ -43,25 +43,7 @@ static int read_key(struct nb_join *join, struct nb_failure *f) {
         return 1;
 }
 
-static int make_key(struct nb_join *join, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
-        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
-        int r;
-
-        r = nb_key_generate(&key);
-        if (r >= 0)
-                r = nb_key_export(key, &pem);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "the node's key cannot be created");
-        r = nb_file_write(join->state_fd, NB_PENDING_KEY_FILE, 0600, pem.data, pem.len);
-        if (r < 0)
-                return nb_failure_set(f, NB_STATE_UNWRITABLE, r,
-                                      "'" NB_PENDING_KEY_FILE "' in the state directory: %m");
-        join->key = TAKE(key);
-        return 0;
-}
-
-int nb_pending_key_load(struct nb_join *join, struct nb_failure *f) {
+int nb_pending_key_prepare(struct nb_join *join, struct nb_failure *f) {
         int r;
 
         if (join->key)
@@ -69,11 +51,33 @@ int nb_pending_key_load(struct nb_join *join, struct nb_failure *f) {
         r = read_key(join, f);
         if (r != 0)
                 return r < 0 ? r : 0;
-        return make_key(join, f);
+        r = nb_key_generate(&join->key);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the node's key cannot be created");
+        join->is_key_new = true;
+        return 0;
+}
+
+int nb_pending_key_keep(struct nb_join *join, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        int r = nb_pending_key_prepare(join, f);
+
+        if (r < 0 || !join->is_key_new)
+                return r;
+        r = nb_key_export(join->key, &pem);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the node's key cannot be written as PEM");
+        r = nb_file_write(join->state_fd, NB_PENDING_KEY_FILE, 0600, pem.data, pem.len);
+        if (r < 0)
+                return nb_failure_set(f, NB_STATE_UNWRITABLE, r,
+                                      "'" NB_PENDING_KEY_FILE "' in the state directory: %m");
+        join->is_key_new = false;
+        return 0;
 }
 
 void nb_pending_key_drop(struct nb_join *join) {
         nb_key_free(TAKE(join->key));
+        join->is_key_new = false;
         (void)nb_file_remove(join->state_fd, NB_PENDING_KEY_FILE);
 }
 
@@ -153,21 +157,47 @@ static int refuse_name(const struct nb_node_object *node, struct nb_failure *f) 
         return r;
 }
 
+struct keeping {
+        struct nb_join *join;
+        struct nb_failure failure;
+        int r;
+};
+
+static void keep_key(void *userdata) {
+        struct keeping *keeping = userdata;
+
+        keeping->r = nb_pending_key_keep(keeping->join, &keeping->failure);
+}
+
 /*
  * Two machines with the same name would overwrite each other's Node, and both would have valid
  * certificates. A bootstrap token may read Nodes (ClusterRole kubeadm:get-nodes). An identity that
  * may not read them joins without this check.
  */
 int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
+        struct keeping keeping = { .join = join };
+        const struct nb_http_request more = { .meanwhile = join->is_rehearsal ? NULL : keep_key,
+                                              .userdata = &keeping };
         struct nb_node_object node = { 0 };
+        bool is_key_new;
         int r;
 
         if (join->settings->allow_existing || join->is_name_own)
                 return 0;
-        r = nb_node_read(&join->api, join->node_name, &node, f);
-        if (r < 0 || !node.is_ready)
-                return r < 0 ? r : 0;
-        return refuse_name(&node, f);
+        r = join->is_rehearsal ? 0 : nb_pending_key_prepare(join, f);
+        if (r < 0)
+                return r;
+        is_key_new = join->is_key_new;
+        r = nb_node_read(&join->api, join->node_name, &more, &node, f);
+        if (keeping.r < 0) {
+                *f = keeping.failure;
+                r = keeping.r;
+        } else if (r >= 0)
+                r = node.is_ready ? refuse_name(&node, f) : 0;
+        /* Only a machine that has made a request leaves a key behind. */
+        if (r < 0 && is_key_new)
+                nb_pending_key_drop(join);
+        return r;
 }
 
 /*
@@ -262,7 +292,7 @@ int nb_stage_request(struct nb_join *join, struct nb_failure *f) {
 
         if (!join->username[0] && token_id[0])
                 snprintf(join->username, sizeof(join->username), "system:bootstrap:%s", token_id);
-        r = nb_pending_key_load(join, f);
+        r = nb_pending_key_keep(join, f);
         if (r < 0)
                 return r;
         r = nb_pkcs10_csr_name(join->key, join->node_name, join->csr_name);

@@ -22,7 +22,8 @@
  * node (CSR only)
  *      waits while another node of this name is Ready, for at most NB_RETRY_NODE_MS.
  * request
- *      CSR: creates key and CSR. Writes pending.key durably before the CSR leaves the machine.
+ *      CSR: creates the CSR. Before it leaves the machine, pending.key is durable, which the node
+ *      stage has seen to while it waited.
  *      supervisor: signs at once, so there is no await. Writes pending.key.
  * await (CSR only)
  *      watches until the CSR is approved and issued; verifies the certificate.
@@ -79,9 +80,11 @@ int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,
                           struct nb_cluster_info *ret_info, struct nb_cluster *ret_newer,
                           struct nb_failure *f);
 
-/* Loads join->key from the state directory. If there is no usable key, creates one and writes it
- * durably. */
-int nb_pending_key_load(struct nb_join *join, struct nb_failure *f);
+/* Loads join->key from the state directory. If there is no usable key, creates one in memory. */
+int nb_pending_key_prepare(struct nb_join *join, struct nb_failure *f);
+
+/* The same, and writes a new key durably. */
+int nb_pending_key_keep(struct nb_join *join, struct nb_failure *f);
 
 /* Deletes the key in memory and, if possible, on disk, so that the next request uses a new one. */
 void nb_pending_key_drop(struct nb_join *join);

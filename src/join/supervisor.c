@@ -164,7 +164,7 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
                 return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, ENOENT,
                                       "there is no usable node password in '" NB_NODE_PASSWORD_FILE
                                       "'");
-        r = nb_pending_key_load(join, f);
+        r = nb_pending_key_keep(join, f);
         if (r < 0)
                 return r;
         r = nb_pkcs10_create(join->key, join->node_name, false, &csr);

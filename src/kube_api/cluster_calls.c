@@ -60,15 +60,17 @@ bool nb_cluster_info_is_hidden(const struct nb_failure *f) {
 
 /* --- The Node --- */
 
-int nb_node_read(struct nb_api *api, const char *name, struct nb_node_object *ret_node,
-                 struct nb_failure *f) {
+int nb_node_read(struct nb_api *api, const char *name, const struct nb_http_request *more,
+                 struct nb_node_object *ret_node, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         char what[NB_NODE_NAME_MAX + 32];
         const struct nb_call call = { what, "/api/v1/nodes/", NB_NODE_OBJECT_MAX, NULL };
+        struct nb_http_request request = more ? *more : (struct nb_http_request){ 0 };
         int r;
 
         snprintf(what, sizeof(what), "the Node '%s' from", name);
-        r = nb_api_get(api, &call, name, &answer, f);
+        request.url = name;
+        r = nb_api_perform(api, &call, &request, &answer, f);
         if (r < 0)
                 return r;
         if (answer.status == 404 || answer.status == 401 || answer.status == 403)

@@ -33,9 +33,9 @@ int nb_cluster_info_fetch_verified(struct nb_api *api, struct nb_cluster_info *r
 bool nb_cluster_info_is_hidden(const struct nb_failure *f);
 
 /* The status of the answer, or a failure. 200: read; 404: there is no such Node; 403: the identity
- * may not read it; 401: the identity is invalid. */
-int nb_node_read(struct nb_api *api, const char *name, struct nb_node_object *ret_node,
-                 struct nb_failure *f);
+ * may not read it; 401: the identity is invalid. `more`: other members of the request; NULL. */
+int nb_node_read(struct nb_api *api, const char *name, const struct nb_http_request *more,
+                 struct nb_node_object *ret_node, struct nb_failure *f);
 
 /* Reads a value of GET /version: "gitVersion", "minor". "" if the server does not report it. */
 int nb_version_read(struct nb_api *api, const char *key, char ret[static NB_VERSION_SIZE],

@@ -56,7 +56,7 @@ static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failu
         struct nb_node_object node = { .is_ready = false };
         struct nb_failure ignored = { 0 };
         char start[START_SIZE];
-        int r = nb_node_read(api, name, &node, &ignored);
+        int r = nb_node_read(api, name, NULL, &node, &ignored);
 
         if (r == 404 && is_starting(check, start)) {
                 nb_check_row(check, NB_CHECK_DOUBT, "Node '%s': does not exist yet; %s", name,
@@ -372,7 +372,7 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
         struct nb_node_object node = { 0 };
         int r;
 
-        r = nb_node_read(&join->api, check->node_name, &node, f);
+        r = nb_node_read(&join->api, check->node_name, NULL, &node, f);
         if (r == 401 || r == 403) {
                 nb_check_row(
                         check, NB_CHECK_DOUBT,

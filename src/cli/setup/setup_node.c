@@ -31,7 +31,7 @@ static int ask_node(const struct nb_node_client *client, struct nb_failure *f) {
         if (!client->node_name[0])
                 return nb_failure_set(f, NB_INSTALLED_MALFORMED, 0,
                                       "kubelet's certificate is not for a node");
-        r = nb_node_read(&api, client->node_name, &node, f);
+        r = nb_node_read(&api, client->node_name, NULL, &node, f);
         if (r < 0)
                 return r;
         if (r != 200)
