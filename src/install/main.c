@@ -226,8 +226,9 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r,
                                       "cannot pass settings to the network side: %m");
-        /* The child may run for days, so the second step reads the sources again. */
+        /* The child may run for days, so the second step reads the sources again, once. */
         nb_sources_done(arguments->sources);
+        arguments->sources->is_keeping = true;
         snprintf(directory, sizeof(directory), "--config-directory=%s",
                  arguments->sources->config_directory);
         snprintf(previous, sizeof(previous), "--previous=%s",
