@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * measure [--until FILE] PROGRAM [ARGUMENT...]: runs a program, or runs it until FILE is there and
- * complete and then kills it. Prints microseconds of wall time, microseconds of CPU time, KiB of
+ * measure [--until FILE] [--root FOLDER] PROGRAM [ARGUMENT...]: runs a program, with FOLDER as its
+ * root, or runs it until FILE is there and complete and then kills it. Prints microseconds of wall time, microseconds of CPU time, KiB of
  * peak memory, and the exit status (-1 when killed).
  *
  * A program of its own and not a few lines of Python: a child's peak counts from the moment of its
@@ -79,6 +79,7 @@ static long long wait_for_file(pid_t pid, int fd, const char *name) {
 int main(int argc, char **argv) {
         bool is_until = argc > 3 && !strcmp(argv[1], "--until");
         char **command = argv + (is_until ? 3 : 1);
+        const char *root = NULL;
         char folder[PATH_MAX];
         const char *name = NULL;
         long long start, end;
@@ -88,6 +89,10 @@ int main(int argc, char **argv) {
 
         if (argc < 2)
                 return 64;
+        if (argc > 3 && !strcmp(command[0], "--root")) {
+                root = command[1];
+                command += 2;
+        }
         if (is_until) {
                 fd = watch(argv[2], folder, &name);
                 if (fd < 0)
@@ -96,6 +101,10 @@ int main(int argc, char **argv) {
         start = now_us();
         pid = fork();
         if (pid == 0) {
+                if (root && (chroot(root) < 0 || chdir("/") < 0)) {
+                        perror(root);
+                        _exit(127);
+                }
                 (void)execv(command[0], command);
                 perror(command[0]);
                 _exit(127);

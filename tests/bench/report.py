@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""report.py [--record] JOIN.json START.json...: the table of what table.py and start.py have measured, bench.json and bench.svg.
+"""report.py [--record] JOIN.json JOIN13.json START.json...: the tables of what table.py and start.py have measured, bench.json and bench.svg.
 
 With --record it writes both to docs/, and the tables into docs/comparison.md.
 """
@@ -49,9 +49,13 @@ def start_table(found):
         yield f"{'systemd ' + unit['systemd']:26}{statistics.median(ours):>11.1f} ms{statistics.median(empty):>13.1f} ms{ratio:>8.2f}"
 
 
+def libraries(found):
+    return ", ".join(name.replace("/", " ") for name in found["libraries"])
+
+
 def where(found):
     return (f"{found['processors']} processors ({found['processor']}), Linux {found['kernel']}, {found['disk']}, Kubernetes {found['kubernetes']}, "
-            f"{', '.join(name.replace('/', ' ') for name in found['libraries'])}; medians of {len(found['rows'][BARE])} rounds")
+            f"{libraries(found)}; medians of {len(found['rows'][BARE])} rounds")
 
 
 def waiting_table(found):
@@ -95,7 +99,8 @@ def quotes(docs=DOCS):
     """What docs/comparison.md quotes: {comment before the quotation: the quotation}."""
     bench, waiting = (json.loads((docs / name).read_text()) for name in ("bench.json", "waiting.json"))
     return {
-        "join": indented(join_table(bench)), "start": indented(start_table(bench)), "where": where(bench) + ".\n",
+        "join": indented(join_table(bench)), "join on Debian 13": indented(join_table(bench["debian13"])), "start": indented(start_table(bench)), "where": where(bench) + ".\n",
+        "libraries of Debian 13": libraries(bench["debian13"]) + ".\n",
         "waiting": indented(waiting_table(waiting)),
     }
 
@@ -122,11 +127,11 @@ def main():
     names = [name for name in sys.argv[1:] if name != "--record"]
     is_recorded = len(names) < len(sys.argv) - 1
     folder = DOCS if is_recorded else Path()
-    join, *starts = (json.loads(Path(name).read_text()) for name in names)
-    found = join | {"starts": starts}
+    join, newer, *starts = (json.loads(Path(name).read_text()) for name in names)
+    found = join | {"debian13": {name: newer[name] for name in ("libraries", "rows", "fsyncs")}, "starts": starts}
     (folder / "bench.json").write_text(one_list_a_line(json.dumps(found, indent=1)) + "\n")
     (folder / "bench.svg").write_text("\n".join(picture(found)) + "\n")
-    print("\n".join([where(found), "", *join_table(found), "", *start_table(found)]))
+    print("\n".join([where(found), "", *join_table(found), "", libraries(newer), *join_table(newer), "", *start_table(found)]))
     if is_recorded:
         update_page()
 

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""table.py FOLDER ASSETS ROUNDS: what a join costs, beside others that end with the same certificate, as JSON for report.py.
+"""table.py FOLDER ASSETS ROUNDS [ROOT]: what a join costs, beside others that end with the same certificate, as JSON for report.py.
 
 run makes FOLDER, with `measure`, `bare` and the package's files in `root`. All rows are measured in turn with one control plane, and keep
-their files on the disk of the cache, which must not be one in memory.
+their files on the disk of the cache, which must not be one in memory. With ROOT, the root of another release of Debian, `bare` and the
+package are for that release, and run there; kubelet, which needs no library, does not run again.
 """
 
 import json
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -21,6 +23,8 @@ from harness import controlplane, isolation, versions  # noqa: E402
 from harness.node import settings  # noqa: E402
 from harness.wait import until  # noqa: E402
 
+MS_BIND = 4096
+PAUSE = 0.25    # seconds, in which kube-controller-manager may make more requests than a join needs
 KUBELET = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
     # Its way to do all of it at once, and to write the kubeconfig last.
@@ -50,9 +54,21 @@ def kubelet(plane, work, token, name):
             f"--config={work}/config.yaml", f"--cert-dir={work}/pki", f"--root-dir={work}/root", f"--hostname-override={name}"]
 
 
+def enter_root(root, work, folder, disk):
+    """A copy of the root that the measured programs run in. There, `folder` is /opt and `disk` is /srv."""
+    inside = work / "root"
+    inside.mkdir()
+    for source, target in ((root, inside), (folder, inside / "opt"), (disk, inside / "srv"), ("/dev", inside / "dev"), ("/proc", inside / "proc")):
+        isolation.mount(str(source), str(target), None, MS_BIND)
+    isolation.mount("tmpfs", str(inside / "run"), "tmpfs")
+    return inside
+
+
 class Bench:
-    def __init__(self, folder, assets, work, disk):
+    def __init__(self, folder, assets, work, disk, root):
         self.folder, self.disk = folder, disk
+        self.at = ["--root", enter_root(root, work, folder, disk)] if root else []
+        self.programs, self.seen = (Path("/opt"), Path("/srv")) if root else (folder, disk)      # as the programs see them
         self.plane = controlplane.ControlPlane(assets, work / "cluster")
         self.plane.front = Direct(self.plane.port)
         self.plane.start()
@@ -61,12 +77,13 @@ class Bench:
     def measure(self, command, environment=None, until_file=None, counter=()):
         """[ms, ms of CPU, MiB] of a command, which has to succeed."""
         waiting = ["--until", until_file] if until_file else []
-        done = subprocess.run([self.folder / "measure", *waiting, *counter, *command], env={"PATH": os.environ["PATH"]} | (environment or {}),
+        done = subprocess.run([self.folder / "measure", *waiting, *self.at, *counter, *command], env={"PATH": os.environ["PATH"]} | (environment or {}),
                               check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wall, cpu, peak, status = map(int, done.stdout.split()[-4:])
         assert status == (-1 if until_file else 0), done.stderr.decode(errors="replace")[-2000:]
         # kube-controller-manager limits its own requests: a row does not pay for the one before.
         until(lambda: all("certificate" in csr["status"] for csr in self.plane.request("GET", controlplane.CSRS)["items"]), "all are issued")
+        time.sleep(PAUSE)
         return [wall / 1000, cpu / 1000, peak / 1024]
 
     def machine(self, name):
@@ -78,26 +95,27 @@ class Bench:
         token = base / "credentials/node-bootstrap.token"
         token.touch(0o400)
         token.write_text(str(self.token))
-        return base, {"STATE_DIRECTORY": str(base / "state"), "CREDENTIALS_DIRECTORY": str(base / "credentials")}
+        seen = self.seen / name
+        return seen, {"STATE_DIRECTORY": f"{seen}/state", "CREDENTIALS_DIRECTORY": f"{seen}/credentials"}
 
     def bare(self, name, counter=()):
-        base = self.disk / name
-        base.mkdir()
-        command = [self.folder / "bare", self.plane.front.endpoint, str(self.token), self.plane.ca.pin.removeprefix("sha256:"), name, base]
+        (self.disk / name).mkdir()
+        pin = self.plane.ca.pin.removeprefix("sha256:")
+        command = [self.programs / "bare", self.plane.front.endpoint, str(self.token), pin, name, self.seen / name]
         yield "bare client", self.measure(command, counter=counter)
 
     def join(self, name, counter=()):
         base, environment = self.machine(name)
-        program = self.folder / "root/usr/bin/node-bootstrap"
+        program = self.programs / "root/usr/bin/node-bootstrap"
         yield "join", self.measure([program, "join", f"--config-directory={base}/etc"], environment, counter=counter)
 
     def install(self, name, counter=()):
         base, environment = self.machine(name)
-        command = [self.folder / "root/usr/lib/node-bootstrap/install", f"--program={self.folder}/root/usr/bin/node-bootstrap",
+        command = [self.programs / "root/usr/lib/node-bootstrap/install", f"--program={self.programs}/root/usr/bin/node-bootstrap",
                    f"--root={base}/root", f"--config-directory={base}/etc"]
         for row in ("install with join", "install, joined before"):
             yield row, self.measure(command, environment, counter=counter)
-            assert (base / "root/etc/kubernetes/kubelet.conf").exists()
+            assert (self.disk / name / "root/etc/kubernetes/kubelet.conf").exists()
 
     def kubelets(self, name):
         base = self.disk / name
@@ -105,14 +123,14 @@ class Bench:
         assert (base / "pki/kubelet-client-current.pem").exists()
 
     def round(self, number):
-        for slug in ("bare", "join", "install", "kubelets"):
+        for slug in ("bare", "join", "install") if self.at else ("bare", "join", "install", "kubelets"):
             yield from getattr(self, slug)(f"{slug}-{number}")
 
     def fsyncs(self):
         """{row: (calls, ms)}: with strace, and so not in the runs that are timed."""
         found = {}
         summary = self.disk / "strace"
-        counter = [shutil.which("strace"), "--follow-forks", "--summary-only", "--summary-wall-clock", "--trace=fsync,fdatasync", f"--output={summary}"]
+        counter = ["/usr/bin/strace", "--follow-forks", "--summary-only", "--summary-wall-clock", "--trace=fsync,fdatasync", f"--output={self.seen}/strace"]
         for slug in ("bare", "join", "install"):
             for row, _ in getattr(self, slug)(f"counted-{slug}", counter):
                 lines = re.findall(r"(?m)^ *[\d.]+ +([\d.]+) +\d+ +(\d+) .*\bf(?:data)?sync$", summary.read_text())
@@ -139,7 +157,7 @@ def processor():
 
 
 def main():
-    folder, assets, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    folder, assets, rounds, *roots = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), *map(Path, sys.argv[4:])
     missing = controlplane.check_assets(assets)
     if missing:
         sys.exit(missing)
@@ -149,13 +167,13 @@ def main():
         on = kind_of_disk(disk)
         work = isolation.cache() / "mnt"
         isolation.enter(work)
-        bench = Bench(folder, assets, work, disk)
+        bench = Bench(folder, assets, work, disk, roots[0] if roots else None)
         rows = {}
         for number in range(-1, rounds):
             for row, figures in bench.round(number):
                 if number >= 0:         # the first round warms the caches
                     rows.setdefault(row, []).append(figures)
-        libraries = subprocess.run([folder / "bare"], check=False, text=True, stdout=subprocess.PIPE).stdout.split()
+        libraries = subprocess.run([folder / "measure", *bench.at, bench.programs / "bare"], check=False, text=True, stdout=subprocess.PIPE).stdout.split()
         print(json.dumps({
             "processor": processor(), "processors": os.cpu_count(), "kernel": os.uname().release.split("-")[0], "disk": on,
             "kubernetes": f"1.{bench.plane.minor}", "libraries": [name for name in libraries if name.startswith(("libcurl/", "GnuTLS/"))],
