@@ -2,8 +2,8 @@
 
 /*
  * measure [--until FILE] [--root FOLDER] PROGRAM [ARGUMENT...]: runs a program, with FOLDER as its
- * root, or runs it until FILE is there and complete and then kills it. Prints microseconds of wall time, microseconds of CPU time, KiB of
- * peak memory, and the exit status (-1 when killed).
+ * root, or runs it until FILE is there and complete and then kills it. Prints microseconds of wall
+ * time, microseconds of CPU time, KiB of peak memory, and the exit status (-1 when killed).
  *
  * A program of its own and not a few lines of Python: a child's peak counts from the moment of its
  * fork, and that of an interpreter would hide the program's.

@@ -178,6 +178,16 @@ def test_failure_after_some_changes(tmp_path):
     assert result["changed"] and result["changes"] == [{"action": "write", "path": str(tmp_path).replace("\udcff", "?") + DOCUMENT}] and result["state"] is None
 
 
+@pytest.mark.parametrize("is_pasted", [True, False], ids=["pasted", "one argument"])
+def test_root_in_the_line(tmp_path, is_pasted):
+    """The line, which may contain a token, is not wiped before --root has been read for the result."""
+    line = f"kubeadm join 10.0.0.1 --token {TOKEN} --discovery-token-ca-cert-hash {PIN} --root={tmp_path}"
+    argv = [find_program("node-bootstrap"), "setup", "--json", "-" if is_pasted else line]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, input=line if is_pasted else "")
+    assert done.returncode == 0, done.stderr
+    assert {"action": "write", "path": f"{tmp_path}{DOCUMENT}"} in json.loads(done.stdout)["changes"]
+
+
 def test_link_in_an_image(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/credstore").symlink_to(tmp_path / "outside")

@@ -221,8 +221,10 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
                 r = prepare(&setup, f);
         if (r < 0)
                 say_what_to_type(&setup, f);
-        /* A child will parse what servers send: it must have no copy of a token or a key. */
-        nb_setup_done(&setup);
+        /* A child will parse what servers send: it must have no copy of a token or a key. Without a
+         * child, the line is kept, since --root may be in it. */
+        if (!setup.root)
+                nb_setup_done(&setup);
         if (r >= 0 && !setup.root && !setup.is_rehearsal)
                 r = nb_setup_run_service(&setup, f);
         fflush(stdout);
