@@ -334,7 +334,7 @@ static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t u
         }
 }
 
-int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
+int nb_setup_run_service(struct nb_setup *setup, int *lock_fd, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
         uint64_t until_ms;
         bool runs = false;
@@ -342,7 +342,11 @@ int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
 
         if (setup->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
+        /* The lock is held until the job is queued: otherwise another `setup` could write a token
+         * after this job has begun, and plan to start a service that then runs already. It is not
+         * held while the service runs, whose installer takes it. */
         r = begin_service(setup, &watch, f);
+        (void)close(TAKE_FD(*lock_fd));
         if (r >= 0 && setup->is_start_unwanted)
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
         if (r < 0 || setup->is_start_unwanted || setup->wait == NB_SETUP_WAIT_NONE) {
