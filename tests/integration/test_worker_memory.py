@@ -12,6 +12,7 @@ import csrs
 import faults
 import pki
 from attackers import FAST
+from crash import WITHOUT_LEAK_DETECTION
 from join_methods import World
 from machine import SECRET
 from memory import processes_with
@@ -86,6 +87,12 @@ def test_launcher_that_answers_late(world):
     os.kill(world.signalled, signal.SIGCONT)
     run.wait().joined()
     assert len(states) == 2 and "Z" not in states, "the launcher, and the process of this connection"
+
+
+def test_launcher_that_gets_ready_late(world, strace):
+    """join has read its settings long before, and waits. The processes of the connections are as slow."""
+    world.machine.start(strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=getppid", "-e", "inject=getppid:delay_enter=500000:when=1",
+                        world.machine.program("node-bootstrap"), "join", f"--config-directory={world.machine.etc}", environment=WITHOUT_LEAK_DETECTION).wait().joined()
 
 
 def test_key_is_in_join_alone(world):
