@@ -70,12 +70,11 @@ class Manager:
     """`units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay; or is a function that
     returns them. A unit that is missing is an error.
 
-    `calls` has (method, text of its arguments); `when_called` is called with the method and the process that calls it.
+    `calls` has (method, text of its arguments).
     """
 
     def __init__(self, folder, units=None):
         self.units, self.calls = units or {}, []
-        self.when_called = lambda member, pid: None
         (folder / "system").mkdir(parents=True)             # sd_booted(3)
         self._socket = socket.socket(socket.AF_UNIX)
         handle = os.open(folder, os.O_PATH)
@@ -124,7 +123,6 @@ class Manager:
         found = {match[1][0]: match[2].decode() for match in re.finditer(rb"([\x01\x03])\x01[os]\0....([^\0]+)\0", fields, re.DOTALL)}
         member = found[MEMBER]
         if member != "GetAll":
-            self.when_called(member, *struct.unpack("i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4)))
             self.calls.append((member, " ".join(word.decode() for word in re.findall(rb"[\w.@-]{3,}", body))))
             reply = (REPLY, "", ())
         else:

@@ -95,9 +95,13 @@ static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
         return setup->root ? 0 : nb_setup_plan_service(setup, f);
 }
 
-static int prepare_machine(struct nb_setup *setup, int *ret_lock_fd, struct nb_failure *f) {
-        int r = setup->is_rehearsal ? 0 : nb_lock_take(setup->root, ret_lock_fd, f);
+static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_closep) int lock_fd = -1;
+        int r;
 
+        /* Held until everything is written, but not while the service runs: its installer takes the
+         * same lock. */
+        r = setup->is_rehearsal ? 0 : nb_lock_take(setup->root, &lock_fd, f);
         if (r < 0)
                 return r;
         r = nb_setup_load(setup, f);
@@ -151,11 +155,11 @@ static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f)
         nb_failure_add(f, "; %s", hint);
 }
 
-static int prepare(struct nb_setup *setup, int *ret_lock_fd, struct nb_failure *f) {
+static int prepare(struct nb_setup *setup, struct nb_failure *f) {
         int r = check_machine(setup, f);
 
         if (r >= 0)
-                r = prepare_machine(setup, ret_lock_fd, f);
+                r = prepare_machine(setup, f);
         nb_sources_done(&setup->sources);
         if (r < 0)
                 return r;
@@ -200,7 +204,7 @@ static int print_json(struct nb_setup *setup, int fd, int status, const struct n
 int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer json = NB_BUFFER_INIT(JSON_MAX);
         _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
-        _cleanup_(nb_closep) int fd = -1, lock_fd = -1;
+        _cleanup_(nb_closep) int fd = -1;
         int r = nb_setup_read(options, &setup, f), status, written;
 
         if (r == -ECANCELED)
@@ -214,7 +218,7 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         nb_json_open(&setup.writer, NULL, '{');
         nb_json_open(&setup.writer, "differences", '[');
         if (r >= 0)
-                r = prepare(&setup, &lock_fd, f);
+                r = prepare(&setup, f);
         if (r < 0)
                 say_what_to_type(&setup, f);
         /* A child will parse what servers send: it must have no copy of a token or a key. Without a
@@ -222,7 +226,7 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         if (!setup.root)
                 nb_setup_done(&setup);
         if (r >= 0 && !setup.root && !setup.is_rehearsal)
-                r = nb_setup_run_service(&setup, &lock_fd, f);
+                r = nb_setup_run_service(&setup, f);
         fflush(stdout);
         if (!setup.is_json)
                 return r;

@@ -256,7 +256,7 @@ int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_
 int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_ms,
                         struct nb_failure *f);
 
-/* Makes the planned changes of the service, closes *lock_fd, and watches the service if it was
- * started: the exit status, or the failure of the service, NB_SETUP_UNFINISHED,
- * NB_SETUP_COMMAND_FAILED, ... A failure that was already printed comes with its exit status. */
-int nb_setup_run_service(struct nb_setup *setup, int *lock_fd, struct nb_failure *f);
+/* Makes the planned changes of the service, and watches it if it was started: the exit status, or
+ * the failure of the service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... A failure that was
+ * already printed comes with its exit status. */
+int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f);

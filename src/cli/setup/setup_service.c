@@ -225,9 +225,19 @@ int nb_setup_plan_service(struct nb_setup *setup, struct nb_failure *f) {
 }
 
 static int begin_service(struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
-        const struct nb_setup_change *last = &setup->changes[setup->n_planned - 1];
+        struct nb_setup_change *last = &setup->changes[setup->n_planned - 1];
         char since[NB_RFC3339_SIZE];
+        int r;
 
+        /* Another `setup` may have started the service before this one had written everything. */
+        if (last->action == NB_SETUP_ACTION_START && !last->is_already_so && setup->is_changed) {
+                r = nb_unit_show(NB_SETUP_UNIT, &setup->service, f);
+                if (r < 0)
+                        return r;
+                if (!strcmp(setup->service.active, "activating") ||
+                    !strcmp(setup->service.active, "active"))
+                        last->action = NB_SETUP_ACTION_RESTART;
+        }
         watch->state = setup->service;
         watch->is_begun = last->action != NB_SETUP_ACTION_ENABLE;
         if (watch->is_begun) {
@@ -334,7 +344,7 @@ static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t u
         }
 }
 
-int nb_setup_run_service(struct nb_setup *setup, int *lock_fd, struct nb_failure *f) {
+int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
         uint64_t until_ms;
         bool runs = false;
@@ -342,11 +352,7 @@ int nb_setup_run_service(struct nb_setup *setup, int *lock_fd, struct nb_failure
 
         if (setup->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
-        /* The lock is held until the job is queued: otherwise another `setup` could write a token
-         * after this job has begun, and plan to start a service that then runs already. It is not
-         * held while the service runs, whose installer takes it. */
         r = begin_service(setup, &watch, f);
-        (void)close(TAKE_FD(*lock_fd));
         if (r >= 0 && setup->is_start_unwanted)
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
         if (r < 0 || setup->is_start_unwanted || setup->wait == NB_SETUP_WAIT_NONE) {
