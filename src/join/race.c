@@ -258,7 +258,7 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
 
                 if (!start_due(&race, &next_ms))
                         return give_up(&race, f);
-                /* Here, since this process only waits now. */
+                /* Costs no time: otherwise this process would only wait for the endpoint. */
                 r = join->is_rehearsal ? 0 : nb_pending_key_prepare(join, f);
                 if (r < 0)
                         return r;

@@ -22,8 +22,8 @@
  * node (CSR only)
  *      waits while another node of this name is Ready, for at most NB_RETRY_NODE_MS.
  * request
- *      CSR: creates the CSR. Before it leaves the machine, pending.key is durable, which the node
- *      stage has seen to while it waited.
+ *      CSR: creates the CSR. Writes pending.key durably before the CSR leaves the machine, unless
+ *      the node stage has written it while it waited.
  *      supervisor: signs at once, so there is no await. Writes pending.key.
  * await (CSR only)
  *      watches until the CSR is approved and issued; verifies the certificate.

@@ -261,12 +261,9 @@ static void end_transfer(struct nb_http_transfer *transfer) {
 /* The worker has exited. SIGPROF is from its CPU time limit. */
 static void fail_dead(struct nb_http_transfer *transfer) {
         struct nb_failure *f = &transfer->failure;
-        int status = 0;
-
         /* A compromised worker may have closed its socket only. */
-        (void)kill(transfer->worker->pid, SIGKILL);
-        while (waitpid(transfer->worker->pid, &status, 0) < 0 && errno == EINTR)
-                ;
+        int status = nb_http_worker_end(transfer->worker->pid);
+
         free_worker(transfer->http, TAKE(transfer->worker));
         if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF) {
                 (void)nb_failure_set(f, NB_ENDPOINT_COSTLY, ETIME,

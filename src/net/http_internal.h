@@ -170,6 +170,10 @@ int nb_http_await_launcher(struct nb_failure *f);
  * this process. */
 int nb_http_worker_start(const struct nb_http *http, const char *url, pid_t *ret_pid, int *ret_fd);
 
+/* Kills a worker or the launcher, if it has not ended, and waits. Returns its wait status
+ * (waitpid(2)). */
+int nb_http_worker_end(pid_t pid);
+
 /* Kills a worker. Does not wait until the kernel has taken down its memory, which takes about a
  * millisecond, unless the launcher has ended; nb_http_end() waits. */
 void nb_http_worker_kill(pid_t pid);

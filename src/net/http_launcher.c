@@ -74,9 +74,13 @@ static size_t n_killed;
  */
 static void load_resolvers(void) {
         static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+        static bool is_done;
         char name[70] = { 0 };
         struct addrinfo *found = NULL;
 
+        if (is_done)
+                return;
+        is_done = true;
         memset(name, 'a', sizeof(name) - 1);
         if (getaddrinfo(name, NULL, &hints, &found) == 0)
                 freeaddrinfo(found);
@@ -198,12 +202,13 @@ static int send_answer(unsigned number, int r) {
         return send(NB_HTTP_CALLS_FD, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static void run_launcher(const int own[static 2], pid_t parent) {
-        int r = begin_launcher(own, parent);
+/* `given`: as begin_launcher(). */
+static void run_launcher(const int given[static 2], pid_t parent) {
+        int r = begin_launcher(given, parent);
 
         if (send_answer(0, r) < 0 || r < 0)
                 return;
-        for (bool has_resolvers = false;;) {
+        for (;;) {
                 struct order order;
                 int fds[N_FDS];
 
@@ -211,9 +216,8 @@ static void run_launcher(const int own[static 2], pid_t parent) {
                 if (r == 0)
                         return;
                 if (r > 0) {
-                        if (order.needs_resolver && !has_resolvers)
+                        if (order.needs_resolver)
                                 load_resolvers();
-                        has_resolvers |= order.needs_resolver;
                         r = fork_sibling();
                         if (r == 0) {
                                 run_worker(&order, fds);
@@ -230,16 +234,19 @@ static void run_launcher(const int own[static 2], pid_t parent) {
 
 /* --- This process --- */
 
-static void reap(pid_t pid) {
+int nb_http_worker_end(pid_t pid) {
+        int status = 0;
+
         (void)kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
+        return status;
 }
 
 void nb_http_worker_kill(pid_t pid) {
         (void)kill(pid, SIGKILL);
         if (launcher_fd < 0 || n_killed == N_ELEMENTS(killed))
-                reap(pid);
+                (void)nb_http_worker_end(pid);
         else
                 killed[n_killed++] = pid;
 }
@@ -274,7 +281,7 @@ static int receive_answer(unsigned number, uint64_t max_ms) {
                         if (answer.number == number)
                                 return answer.r == -ENOMEM ? -EAGAIN : answer.r;
                         if (answer.r > 0)
-                                reap(answer.r);
+                                (void)nb_http_worker_end(answer.r);
                         continue;
                 }
                 if (r < 0)
@@ -432,7 +439,7 @@ void nb_http_end(void) {
         launcher_fd = -1;
         is_prepared = false;
         while (n_killed > 0)
-                reap(killed[--n_killed]);
+                (void)nb_http_worker_end(killed[--n_killed]);
         if (launcher_pid > 0)
-                reap(launcher_pid);
+                (void)nb_http_worker_end(launcher_pid);
 }
