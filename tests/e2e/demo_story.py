@@ -3,7 +3,6 @@
 
 import os
 import re
-import subprocess
 import textwrap
 
 import apiserver
@@ -80,11 +79,7 @@ class Real:
 
     def type(self, screen, command):
         environment = {"PATH": f"{self.plane.assets}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.work / "kubeadm.conf")}
-
-        def start(**streams):
-            return subprocess.Popen(["sh", "-c", command], cwd=self.plane.work, env=environment, **streams)
-
-        status, said = screen.type(self.prompt, command, start)
+        status, said = screen.type(self.prompt, command, ["sh", "-c", command], cwd=self.plane.work, env=environment)
         assert status == 0, f"`{command}` failed"
         return said
 
@@ -139,11 +134,8 @@ class Demo:
         self.screen.say(f"\n==== {text}")
 
     def type(self, node, command, pasted=None, check=True, asks=None):
-        def start(**streams):
-            inside = ["nsenter", "--all", f"--target={node.leader}", "--wdns=/root", "--", "sh", "-c", command]
-            return subprocess.Popen(inside, env={**ENVIRONMENT, "TERM": "linux"}, **streams)
-
-        status, said = self.screen.type(node.name, command, start, pasted, asks)
+        inside = ["nsenter", "--all", f"--target={node.leader}", "--wdns=/root", "--", "sh", "-c", command]
+        status, said = self.screen.type(node.name, command, inside, pasted, asks, env={**ENVIRONMENT, "TERM": "linux"})
         assert status == 0 or not check, f"`{command}` on {node.name}: exit status {status}"
         return said
 

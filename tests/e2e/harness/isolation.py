@@ -142,13 +142,11 @@ def sweep():
 
 
 def own_group(name):
-    """Control groups for one container below the session's; returns what its first process has to call."""
+    """Control groups for one container below the session's; returns them, and the beginning of the command whose process is to be in them.
+
+    This is not done by a function between fork and exec: a signal that comes there would be an exception in the copy of our process.
+    """
     groups = [base / name for base in hierarchies()]
     for group in groups:
         make_group(group)
-
-    def enter_groups():
-        for group in groups:
-            (group / "cgroup.procs").write_text("0")
-
-    return groups, enter_groups
+    return groups, ["sh", "-c", 'for group in $0; do echo 0 >"$group/cgroup.procs" || exit; done; exec "$@"', " ".join(map(str, groups))]

@@ -35,7 +35,7 @@ class Machine:
         self.nspawn = None
         self.leader = None
         self.netns = network.attach(f"m{number}", self.number)
-        self.groups, self.enter_groups = isolation.own_group(f"m{number}")
+        self.groups, self.in_groups = isolation.own_group(f"m{number}")
         self.write("/etc/machine-id", uuid.uuid4().hex + "\n")
         self.write("/etc/hostname", name + "\n")
         self.write("/etc/hosts", f"127.0.0.1 localhost\n{self.address} {name}\n")
@@ -72,7 +72,7 @@ class Machine:
         self.boot_arguments = (init, {"credentials": credentials, "options": options, "wait": wait, "script": script})
         with open(self.directory / "console", "ab") as console:
             self.nspawn = subprocess.Popen(
-                [*command, "--", *init], env=environment, preexec_fn=self.enter_groups, cwd=self.directory,
+                [*self.in_groups, *command, "--", *init], env=environment, cwd=self.directory,
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console,
             )
         self.leader = until(self._find_leader, f"{self.name}: init runs", pause=0.01)

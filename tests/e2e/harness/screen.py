@@ -103,16 +103,16 @@ class Screen:
 
     # what a person types
 
-    def type(self, prompt, command, start, pasted=None, asks=None):
+    def type(self, prompt, command, arguments, pasted=None, asks=None, **options):
         """Types a command, and what it reads, into a terminal of its own; returns its exit status and what it printed.
 
-        `start(**streams)` starts it with these streams. `asks`: what it prints before it reads.
+        `arguments`: the program that runs it, with its arguments; `options` are Popen's. `asks`: what it prints before it reads.
+        setsid takes the terminal, and no function between fork and exec: a signal there would be an exception in the copy of our process.
         """
         self.say(f"{prompt}# {command}")
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-        child = start(stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        child = subprocess.Popen(["setsid", "--ctty", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, **options)
         os.close(theirs)
         begun, said = time.monotonic(), b""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
