@@ -110,14 +110,18 @@ static int verify_kubelet(struct nb_failure *f) {
         return -ECHILD;
 }
 
-/* What a child has left, which may have been taken over by a server. */
-static void copy_failure(const struct nb_failure *shared, struct nb_failure *ret) {
+/* Copies what a child has left, which may have been taken over by a server. Returns the exit status
+ * of this failure, not the child's own, so that the two agree. */
+static int copy_failure(const struct nb_failure *shared, struct nb_failure *ret) {
         struct nb_failure f;
 
         memcpy(&f, shared, sizeof(f));
         f.detail[sizeof(f.detail) - 1] = '\0';
-        if ((unsigned)f.code < _NB_CODE_N)
+        if (f.code == NB_NONE || (unsigned)f.code >= _NB_CODE_N)
+                (void)nb_failure_set(ret, NB_INTERNAL, ECHILD, "the child has left no failure");
+        else
                 (void)nb_failure_set(ret, f.code, 0, "%s", f.detail);
+        return nb_failure_info(ret->code)->exit_status;
 }
 
 /* The last child prints why, and leaves it in `shared`. */
@@ -135,10 +139,10 @@ static int ask_until(const struct nb_setup *setup, const char *health, bool runs
                         return nb_failure_set(f, NB_INTERNAL, ECHILD,
                                               "the process that asks %s was killed by signal %d",
                                               health ? "kubelet" : "the API server", status - 128);
-                if (status != 0 && is_last)
-                        copy_failure(shared, f);
-                if (status == 0 || is_last)
-                        return status;
+                if (status == 0)
+                        return 0;
+                if (is_last)
+                        return copy_failure(shared, f);
                 r = runs ? verify_kubelet(f) : 0;
                 if (r < 0)
                         return r;
