@@ -134,6 +134,8 @@ class Front:
         mode = self.mode
         with client, contextlib.suppress(OSError, ssl.SSLError):
             with self._opened(client):
+                if not self.listener:   # accepted before refuse(), and not open yet when refuse() cut the open ones
+                    return
                 if mode == "silent":
                     while client.recv(65536):
                         pass

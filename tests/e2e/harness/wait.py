@@ -9,12 +9,16 @@ PATIENCE = 150
 
 
 def until(condition, what, timeout=PATIENCE, pause=0.05):
-    """Returns the first true value of condition(); fails with `what`, or with what it returns, at the time limit."""
+    """Returns the first true value of condition(); fails with `what`, or with what it returns, at the time limit.
+
+    An exception of the condition is a failure at once: as "not yet", a misspelt key would take the whole time limit to be found.
+    The last look is after the time limit, since the machine may have stalled since the look before."""
     deadline = time.monotonic() + timeout
     while True:
+        is_late = time.monotonic() > deadline
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if is_late:
             raise AssertionError(f"not within {timeout:.0f} s: {what() if callable(what) else what}")
         time.sleep(pause)
