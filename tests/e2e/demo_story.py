@@ -85,7 +85,8 @@ class Real:
 
     def expired_token(self):
         """Returns when the cluster has removed it, and the signature with it."""
-        token = self.plane.token(ttl=2)
+        token = self.plane.token()
+        self.plane.expire_token(token, 0)
         until(lambda: f"jws-kubeconfig-{token.id}" not in self.plane.cluster_info(), "the token has expired")
         return token
 

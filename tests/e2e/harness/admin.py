@@ -11,12 +11,15 @@ import threading
 import time
 from pathlib import Path
 
+import yaml
+
 from .controlplane import kubeconfig
 from .wait import PATIENCE, until
 
 PROGRAM = "usr/bin/node-bootstrap-admin"
 KUBERNETES = Path(__file__).parents[3] / "packaging/kubernetes"
 ACCOUNT = "node-bootstrap-controller"
+USER = f"system:serviceaccount:kube-system:{ACCOUNT}"
 CONTROLLER_UNIT = "node-bootstrap-controller.service"
 CLAIMS = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 numbers = itertools.count()
@@ -123,9 +126,26 @@ def served(path, port):
         return answer.status, answer.read().decode()
 
 
+def may(cluster, **attributes):
+    """Whether the controller's ServiceAccount may do this, as the API server says."""
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": USER, "resourceAttributes": attributes}}
+    return cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+
+
+def await_permissions(cluster, role):
+    """The API server applies changed roles a moment later. Each rule is applied as a whole."""
+    for rule in role.get("rules", ()):
+        resource, _, subresource = rule["resources"][0].partition("/")
+        attributes = {"namespace": role["metadata"].get("namespace", ""), "group": rule["apiGroups"][0], "resource": resource,
+                      "subresource": subresource, "verb": rule["verbs"][0], "name": rule.get("resourceNames", [""])[0]}
+        until(lambda wanted=attributes: may(cluster, **wanted), f"permitted: {attributes}")
+
+
 def service_account(cluster, server=None):
-    """Applies rbac.yaml; returns the path of a kubeconfig for its ServiceAccount."""
+    """Applies rbac.yaml; returns the path of a kubeconfig for its ServiceAccount, once it has the permissions."""
     cluster.kubectl("apply", "--filename", KUBERNETES / "rbac.yaml")
+    for document in yaml.safe_load_all((KUBERNETES / "rbac.yaml").read_text()):
+        await_permissions(cluster, document)
     path = f"/api/v1/namespaces/kube-system/serviceaccounts/{ACCOUNT}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     token = cluster.request("POST", path, request)["status"]["token"]

@@ -12,9 +12,9 @@ import json
 import os
 import secrets
 import signal
-import socket
 import ssl
 import subprocess
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -37,6 +37,7 @@ POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 HOSTS = ["localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 100))]
 addresses = itertools.count(1)
+ports = itertools.count(20000)    # below those that the kernel gives to connections
 
 
 @dataclass
@@ -387,6 +388,12 @@ controlPlaneEndpoint: {self.front.endpoint}
     def patch_token(self, token, changes):
         self.request("PATCH", f"{SECRETS}/bootstrap-token-{token.id}", {"stringData": changes})
 
+    def expire_token(self, token, seconds):
+        """Now that cluster-info is signed with it, which a short `ttl` would not leave enough time for. Returns its last second."""
+        last = int(time.time()) + seconds
+        self.patch_token(token, {"expiration": datetime.utcfromtimestamp(last).strftime("%Y-%m-%dT%H:%M:%SZ")})
+        return last
+
     def cluster_info(self):
         return self.request("GET", CLUSTER_INFO)["data"]
 
@@ -459,13 +466,8 @@ def new_address():
 
 
 def free_ports(count):
-    """No other program is in this network namespace."""
-    found = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [one.getsockname()[1] for one in found]
-    finally:
-        for one in found:
-            one.close()
+    """Each is for one server, which may be restarted: no other program is in this network namespace."""
+    return list(itertools.islice(ports, count))
 
 
 def check_assets(folder):
