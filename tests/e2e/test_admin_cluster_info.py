@@ -32,9 +32,10 @@ def cluster(world):
 
 @pytest.fixture(scope="module")
 def admin(cluster, administer):
-    """After a first publish."""
+    """After a first publish, when cluster-info is signed."""
     admin = administer(cluster)
     publish(cluster, admin)
+    await_health(admin)
     return admin
 
 
@@ -241,6 +242,7 @@ def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, 
     verify(admin, 1, "bound and enrolled tokens: 1, but no controller is running")
     with admin.controller():
         until(lambda: "controller is running" in admin.command("cluster-info", "verify").stdout, "the Lease is held")
+        await_health(admin)
         assert "PROBLEM" not in verify(admin, 0)
         binding = cluster.bind("system:bootstrappers:node-bootstrap",
                                "system:certificates.k8s.io:certificatesigningrequests:nodeclient")
@@ -249,6 +251,7 @@ def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, 
         cluster.request("DELETE", binding)
     verify(admin, 1, "no controller is running")    # it has given up its Lease
     admin.run("token", "revoke", "--node=verified")
+    await_health(admin)
 
 
 def test_the_requests_of_nodes(cluster, admin):

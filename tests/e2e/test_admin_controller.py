@@ -63,20 +63,25 @@ def token_for(plane, node):
 
 
 def submit(plane, token, node, ca=None):
-    """A CSR as a node with this token sends it; returns its name. `ca`: of the API server, unless it is the cluster's."""
+    """A CSR as a node with this token sends it; returns its name. `ca`: of the API server, unless it is the cluster's. The API server
+    knows a new token a moment after it was created."""
     made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(pki.new_key(), hashes.SHA256())
-    connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=60,
-                                             context=ssl.create_default_context(cadata=(ca or plane.ca).pem.decode()))
-    connection.request("POST", CSRS, json.dumps({
+    text = json.dumps({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"generateName": "controlled-"},
         "spec": {"request": base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode(), "usages": USAGES,
-                 "signerName": "kubernetes.io/kube-apiserver-client-kubelet"}}),
-        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
-    answer = connection.getresponse()
-    text = answer.read()
-    connection.close()
-    assert answer.status == 201, text
-    return json.loads(text)["metadata"]["name"]
+                 "signerName": "kubernetes.io/kube-apiserver-client-kubelet"}})
+
+    def post():
+        connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=60,
+                                                 context=ssl.create_default_context(cadata=(ca or plane.ca).pem.decode()))
+        with contextlib.closing(connection):
+            connection.request("POST", CSRS, text, {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status != 401 and (answer.status, answer.read())
+
+    status, said = until(post, "the API server knows the token")
+    assert status == 201, said
+    return json.loads(said)["metadata"]["name"]
 
 
 def conditions(plane, csr):
@@ -180,7 +185,10 @@ def test_the_ca_is_rotated(unattended_cluster, administer):
     with administer(plane).controller("--parts=approve-client", account=account) as controller:
         with plane.serving_with(other):
             until(lambda: "admin-untrusted" in controller.log(), "the controller does not trust the new certificate")
-            account.write_text(account.read_text().replace(*(base64.b64encode(ca.pem).decode() for ca in (plane.ca, other))))
+            changed = account.with_name("changed.kubeconfig")
+            changed.touch(0o600)
+            changed.write_text(account.read_text().replace(*(base64.b64encode(ca.pem).decode() for ca in (plane.ca, other))))
+            changed.replace(account)
             name = fresh_name()
             csr = submit(plane, token_for(plane, name), name, other)
             until(lambda: conditions(plane, csr) == ["Approved"], "a controller with the new CA approves")
@@ -230,6 +238,7 @@ def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unatt
         controller.launch()                 # before the API server
         plane.spawn_apiserver()
         until(lambda: sum(approved().values()) >= 30, "more are approved", pause=0)
+        controller.await_ready()            # that many may have been approved before it was killed
         plane.end("kube-apiserver")
         until(lambda: admin.served("/readyz", port)[0] == 503, "it says that it is not ready")
         assert admin.served("/healthz", port) == (200, "ok\n"), "an outage restarts no pod"

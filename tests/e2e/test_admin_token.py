@@ -78,10 +78,15 @@ def submit(cluster, token, node):
             "spec": {"request": base64.b64encode(request.public_bytes(Encoding.PEM)).decode(),
                      "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
                      "usages": ["digital signature", "key encipherment", "client auth"]}}
-    done = subprocess.run(["curl", "--silent", "--show-error", "--cacert", cluster.work / "ca.crt", "--header", f"Authorization: Bearer {token}",
-                           "--json", json.dumps(body), f"https://127.0.0.1:{cluster.port}{controlplane.CSRS}"],
-                          text=True, capture_output=True, check=True)
-    answer = json.loads(done.stdout)
+
+    def post():
+        done = subprocess.run(["curl", "--silent", "--show-error", "--cacert", cluster.work / "ca.crt", "--header", f"Authorization: Bearer {token}",
+                               "--json", json.dumps(body), f"https://127.0.0.1:{cluster.port}{controlplane.CSRS}"],
+                              text=True, capture_output=True, check=True)
+        answer = json.loads(done.stdout)
+        return answer if answer.get("code") not in (401, 403) else None
+
+    answer = until(post, "the API server knows the token, and the role of its group")
     assert answer["kind"] == "CertificateSigningRequest", answer
     assert answer["spec"]["username"] == f"system:bootstrap:{token[:6]}"
     return f"{controlplane.CSRS}/{name}"
