@@ -65,8 +65,7 @@ def assert_join_goes_on(node, before, lines):
     """Neither stopped nor killed, with its limits, and nothing is in the state directory or in the journal."""
     main = node.show(UNIT, "MainPID")
     pid = node.run("cat", f"/proc/{main}/task/{main}/children").stdout.split()[0]
-    status = node.run("cat", f"/proc/{pid}/status").stdout
-    assert re.search(r"^State:\s+S", status, re.MULTILINE), status
+    until(lambda: re.search(r"^State:\s+S", node.run("cat", f"/proc/{pid}/status").stdout, re.MULTILINE), "join sleeps until something happens")
     assert re.search(r"Max cpu time\s+unlimited", node.run("cat", f"/proc/{pid}/limits").stdout)
     assert sorted(p.name for p in node.path(STATE).iterdir()) == before
     assert len(node.entries()) <= lines + 5, "the attack cannot fill the journal"

@@ -2,6 +2,7 @@
 """The machine's console: nothing by default, a join's lines with one drop-in, and the reason of a failure with another."""
 
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -23,6 +24,14 @@ def machine(new_shared_node):
     return node
 
 
+def read_console(node):
+    """The length of the console's file once all that was written before is in it: nspawn copies the terminal a moment later."""
+    mark = f"mark {time.monotonic_ns()}\n"
+    node.run("sh", "-c", f"printf '%s\n' '{mark.strip()}' >/dev/console")
+    until(lambda: mark in node.console().replace("\r", ""), "the mark is on the console")
+    return len(node.console())
+
+
 class Run:
     """One start of the service, and its result."""
 
@@ -31,7 +40,7 @@ class Run:
         for name in drop_ins:
             node.write(f"/etc/systemd/system/{UNIT}.d/{name}", (EXAMPLES / name).read_text())
         node.drop_in(UNIT, more)
-        self.node, self.before = node, len(node.console())
+        self.node, self.before = node, read_console(node)
         node.join(check=False)
         self.state, self.status = node.await_end()
         self.invocation = node.show(UNIT, "InvocationID")
@@ -64,6 +73,7 @@ def test_a_console_is_quiet_without_more(machine):
     run = Run(machine.prepare(pins=[WRONG_PIN]))
     assert (run.state, run.status) == ("failed", int(read_failures()[FAILED]["exit"]))
     assert [e["NODE_BOOTSTRAP_ERROR"] for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e] == [FAILED]
+    read_console(machine)
     assert run.ours() == []
 
 

@@ -424,7 +424,8 @@ def refresh_of_a_machine(r):
         r.here("systemctl disable --now")
         assert not r.node.is_active(TIMER)
         return
-    join(r, timeout="5s")
+    join(r)
+    r.node.configure(timeout="5s")
     r.cluster.front.refuse()
     r.stack.callback(r.cluster.front.listen)
     r.node.run("systemctl", "start", REFRESH, check=False)
@@ -515,7 +516,7 @@ def node_for_another_cluster(r):
 @situation("not-alone")
 def attacker_on_the_network_side(r):
     token = r.cluster.token()
-    r.node.replace_join('setsid sleep 5 & exec "$0".real "$@"\n')
+    r.node.replace_join('setsid sleep 300 & exec "$0".real "$@"\n')
     try:
         r.begin(token)
     finally:

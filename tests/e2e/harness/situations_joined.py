@@ -100,7 +100,8 @@ def host_name_changed(r):
     old, new = r.node.name, f"{r.node.name}-new"
     r.stack.callback(r.cluster.delete_node, new)
     r.stack.callback(r.node.run, "hostnamectl", "set-hostname", old)
-    join(r, timeout="3s")
+    join(r)
+    r.node.configure(timeout="3s")
     before = r.node.certificate().serial_number
     r.node.path(TOKEN).unlink()
     for is_started in (False, True):
