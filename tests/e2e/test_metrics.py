@@ -20,6 +20,8 @@ FOLDER = "/var/lib/prometheus/node-exporter"
 FILE, TEMPORARY = f"{FOLDER}/node-bootstrap.prom", f"{FOLDER}/.node-bootstrap.prom.tmp"
 TIMER, SERVICE, UPDATE = (f"node-bootstrap-metrics{name}" for name in (".timer", ".service", "-update.service"))
 NOBODY = 65534
+HOLD = "/root/hold"
+HOLDS = f"[Service]\nExecStartPre=/bin/sh -c 'while test -e {HOLD}; do sleep 0.05; done'\n"
 ONCE_A_SECOND = "[Timer]\nOnActiveSec=\nOnUnitActiveSec=\nOnActiveSec=1s\nOnUnitActiveSec=1s\nAccuracySec=100ms\n"
 # How to break and how to mend the folder, and the reason that is reported; its file system has two pages.
 BROKEN = [
@@ -52,12 +54,21 @@ def await_state(node, unit, state):
     until(lambda: node.show(unit, "ActiveState") == state, f"{unit} is {state}")
 
 
+def change(node, text):
+    """While no update runs: one between two of the commands would undo the first, or keep the file system busy."""
+    node.write(HOLD, "")
+    until(lambda: node.show(UPDATE, "SubState") == "start-pre", "the next update is held")
+    shell(node, text)
+    node.path(HOLD).unlink()
+
+
 def test_metrics(manual, cluster, tmp_path):
     node = manual
     node.path(FOLDER).mkdir(parents=True)
     os.chown(node.path(FOLDER), 1234, 1234)     # another user's
     node.enable(UNIT).boot()
     node.await_status("waiting for approval")
+    until(lambda: node.said("csr-pending"), "the journal says so, a moment after the status")
     assert node.run("systemctl", "is-enabled", TIMER, check=False).stdout.strip() == "disabled" and not node.exists(FILE)
     shell(node, commands("metrics"))
     await_state(node, SERVICE, "active")
@@ -72,24 +83,25 @@ def test_metrics(manual, cluster, tmp_path):
     prometheus.assert_fires(tmp_path, found, 16, "NotJoined")
 
     # What others do to the folder.
+    node.drop_in(UPDATE, HOLDS)
     node.drop_in(TIMER, ONCE_A_SECOND)
     node.run("systemctl", "restart", TIMER)
     await_report(node)
     node.write("/root/old", node.read(FILE))
     for name, break_it, mend_it, reason in BROKEN:
-        shell(node, break_it)
+        change(node, break_it)
         before = node.read(FILE) if node.path(FILE).is_file() else b""
         await_state(node, UPDATE, "failed")
         said = node.journal(f"_SYSTEMD_UNIT={SERVICE}", "MESSAGE_ID=" + read_failures()["metrics-unwritable"]["message-id"])[-1]["MESSAGE"]
         assert said == f"cannot write '{FILE}': {reason}", (name, said)
         visible = node.run("sh", "-c", f"cat {FILE} 2>/dev/null; ls -A {FOLDER} 2>/dev/null", check=False).stdout
         assert not before or "_joined 0" in visible or name == "missing", (name, visible)
-        shell(node, mend_it)
+        change(node, mend_it)
         await_state(node, UPDATE, "inactive")
         await_report(node)
-    shell(node, f"ln -sf /etc/passwd {FILE}; mkfifo {TEMPORARY}")
+    change(node, f"ln -sf /etc/passwd {FILE}; mkfifo {TEMPORARY}")
     assert await_report(node)["node_bootstrap_joined"] == 0 and node.read("/etc/passwd").startswith(b"root:")
-    assert sorted(os.listdir(node.path(FOLDER))) == ["node-bootstrap.prom"]
+    until(lambda: os.listdir(node.path(FOLDER)) == ["node-bootstrap.prom"], "nothing else is left between two updates")
     quiet = node.journal(f"UNIT={SERVICE}") + node.journal(f"UNIT={UPDATE}")
     assert not [entry["MESSAGE"] for entry in quiet if int(entry["PRIORITY"]) > 5], "a line for each run"
 
@@ -104,7 +116,7 @@ def test_metrics(manual, cluster, tmp_path):
     done = node.run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "node-bootstrap", "status", "--prometheus", check=False)
     assert done.returncode == 5 and "_joined " not in done.stdout and prometheus.REPORT in done.stdout
     node.run("node-bootstrap", "reset", "--force", "--setup")
-    assert await_report(node)["node_bootstrap_joined"] == 0
+    until(lambda: await_report(node)["node_bootstrap_joined"] == 0, "an update that began after the reset")
     shell(node, f"systemctl reload --no-block {SERVICE}; systemctl disable --now {TIMER}")    # which must not write it again
     await_state(node, SERVICE, "inactive")
     assert os.listdir(node.path(FOLDER)) == []

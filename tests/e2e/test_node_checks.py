@@ -79,6 +79,14 @@ def test_kubelet_configuration_as_the_node(manual, cluster):
     assert "10.96.0.10" in yaml.safe_load(manual.read(KUBELET_CONFIG))["clusterDNS"]
 
 
+def may_read(cluster, node, name):
+    """Whether the API server, which applies changed roles a moment later, lets this node read a ConfigMap."""
+    attributes = {"verb": "get", "resource": "configmaps", "namespace": "kube-system", "name": name}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+              "spec": {"user": f"system:node:{node.name}", "groups": ["system:nodes", "system:authenticated"], "resourceAttributes": attributes}}
+    return cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+
+
 def test_kubelet_configuration_of_the_cluster(node, cluster):
     """What the real kubeadm uploads makes kubelet run in kubeadm's own unit, and can be read again after the join."""
     name = cluster.upload_kubelet_config(node)
@@ -103,7 +111,9 @@ def test_kubelet_configuration_of_the_cluster(node, cluster):
     assert "static pods in '/etc/kubernetes/manifests'" in entry["MESSAGE"]
     node.path(KUBELET_CONFIG).unlink()
     node.configure(kubelet={"configFrom": "cluster"}, timeout="3s")
+    assert may_read(cluster, node, name)
     cluster.request("DELETE", f"{ROLE_BINDINGS}/kubeadm:{name}")
+    until(lambda: not may_read(cluster, node, name), "the node may not read it any more")
     node.join("restart")
     node.await_kubelet()
     [entry] = [entry for entry in node.entries("kubelet-config-refused") if "gave up" in entry["MESSAGE"]]

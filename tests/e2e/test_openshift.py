@@ -111,13 +111,14 @@ def test_worker_waits_for_its_machine(node, cluster, account, approver):
     node.write(BOOTSTRAP, kubeconfig(cluster, token=account), 0o600)
     configure(node, kubeconfig=BOOTSTRAP)
     node.drop_in(UNIT, f"[Service]\nExecStartPre=/bin/sh -c '! cat {BOOTSTRAP} && [ -e {BOOTSTRAP} ]'\n")
+    created = now()     # the approver allows a request only 10 s before its Machine
     node.begin()
     csr = cluster.await_csr(node.name)["metadata"]["name"]
     until(lambda: approver.reasons.get(csr), "the approver has looked")
     assert approver.reasons[csr] == f"machine for node {node.name} is not there"
     node.await_status("waiting for approval")
     assert not node.kubelet_pid()
-    approver.machines.append(Machine(node.name.upper() + ".", now()))
+    approver.machines.append(Machine(node.name.upper() + ".", created))
     assert node.await_end() == ("active", 0)
     joined(node, cluster)
     said = node.journal_text("-u", "node-bootstrap")

@@ -9,7 +9,6 @@ import subprocess
 import pytest
 from harness import controlplane
 from harness.node import CONFIG, SOURCE, TOKEN, UNIT, read_failures
-from harness.wait import until
 
 KUBELET, TIMER = "kubelet.service", "node-bootstrap-refresh.timer"
 SETUP = "50-setup"
@@ -22,9 +21,14 @@ def bare(new_node, cluster):
     text = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
     node.write("/etc/kubernetes/bootstrap-kubelet.conf", text, 0o600)
     node.boot()
-    until(lambda: node.exists("/var/lib/kubelet/pki/kubelet-client-current.pem"), "kubelet has joined")
-    node.await_kubelet()
+    await_registered(node)
     return node
+
+
+def await_registered(node):
+    """kubelet may end once, before its runtime is there, and its process is another one then; not after it has made its Node."""
+    node.cluster.await_node(node.name)
+    node.await_kubelet()
 
 
 def dpkg(node, world, *arguments):
@@ -88,7 +92,7 @@ def test_catalog_is_updated(new_node):
 @pytest.mark.each_release
 def test_upgrading_and_removing_on_a_joined_machine(node, world):
     node.enable(UNIT).boot()
-    node.await_kubelet()
+    await_registered(node)
     kubelet, files = node.kubelet_pid(), node.joined_files()
     dpkg(node, world, "--install", "/root/node-bootstrap.deb")
     assert (node.kubelet_pid(), node.is_active(UNIT)) == (kubelet, True)

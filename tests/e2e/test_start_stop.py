@@ -35,7 +35,8 @@ def test_restart_restarts_kubelet(running):
     assert running.said("already-joined")
 
 
-def test_stop_stops_kubelet(running):
+def test_stop_stops_kubelet(running, cluster):
+    cluster.await_node(running.name)    # until then it may end of its own accord, for want of a runtime
     running.run("systemctl", "stop", UNIT)
     assert running.show(KUBELET, "ActiveState", "Result") == ("inactive", "success")
     running.join()
@@ -49,7 +50,8 @@ def test_restart_starts_an_enabled_kubelet(running):
     running.await_kubelet()
 
 
-def test_kubelet_stays_down_when_the_new_join_fails(running):
+def test_kubelet_stays_down_when_the_new_join_fails(running, cluster):
+    cluster.await_node(running.name)
     running.path(KUBECONFIG).unlink()
     running.configure(pins=["sha256:" + 64 * "0"])
     assert running.join("restart", check=False).returncode != 0
@@ -66,7 +68,7 @@ def test_kubelet_that_is_not_gated(new_node, cluster):
     text = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
     node.write("/etc/kubernetes/bootstrap-kubelet.conf", text, 0o600)
     node.boot()
-    until(lambda: node.exists("/var/lib/kubelet/pki/kubelet-client-current.pem"), "kubelet has joined")
+    cluster.await_node(node.name)
     first = node.kubelet_pid()
     for verb in ("start", "restart", "stop"):
         node.run("systemctl", verb, UNIT)
