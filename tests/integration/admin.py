@@ -17,6 +17,7 @@ import objects
 import pki
 from apiserver import status
 from endpoint import Reply, Stream
+from objects import PATIENCE
 
 ADMIN = "kubernetes-admin"
 MASTERS = "system:masters"
@@ -188,7 +189,7 @@ def command(*words):
     return [machine.find_program("node-bootstrap-admin"), *words]
 
 
-def run_admin(*words, env=None, stdin="", timeout=30, **options):
+def run_admin(*words, env=None, stdin="", timeout=machine.PATIENCE, **options):
     """Runs node-bootstrap-admin to its end: returncode, stdout and stderr as text. `env` is added to the environment."""
     return subprocess.run(command(*words), env=environment(**(env or {})), input=stdin, text=True, capture_output=True, timeout=timeout,
                           check=False, **options)
@@ -227,14 +228,14 @@ class Running:
                 self.lines.append(line.rstrip("\n"))
                 self._changed.notify_all()
 
-    def wait_line(self, text, timeout=10):
+    def wait_line(self, text, timeout=PATIENCE):
         """Waits for a line of standard error with this text."""
         with self._changed:
             found = self._changed.wait_for(lambda: next((line for line in self.lines if text in line), None), timeout)
         assert found, f"no line with {text!r} in {self.lines}"
         return found
 
-    def stop(self, timeout=20):
+    def stop(self, timeout=machine.PATIENCE):
         if self.process.poll() is None:
             self.process.terminate()
         try:

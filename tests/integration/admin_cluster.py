@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import itertools
+import random
 import socket
 import time
 
@@ -17,6 +18,7 @@ import admin
 import faults
 import pki
 from csrs import timestamp
+from objects import PATIENCE
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -28,6 +30,7 @@ POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 BOUND, ENROLLED, UNBOUND = (f"system:bootstrappers:{name}" for name in ("node-bootstrap", "node-bootstrap-enrolled", "kubeadm:default-node-token"))
 INTERNAL = faults.error(500, "InternalError", "an error on the server")
+AT_ONCE = 4.5       # seconds: less than NB_LEASE_RENEW_MS, at which a controller with nothing to do wakes up
 
 
 def encode(text):
@@ -99,16 +102,16 @@ class Cluster:
     def conditions(self, name):
         return [entry["type"] for entry in (self.api.objects.look(f"{CSRS}/{name}") or {}).get("status", {}).get("conditions", [])]
 
-    def await_approval(self, name, timeout=10):
+    def await_approval(self, name, timeout=PATIENCE):
         self.api.objects.wait(lambda: self.conditions(name) == ["Approved"], timeout)
 
-    def await_event(self, name, reason, timeout=10):
+    def await_event(self, name, reason, timeout=PATIENCE):
         def find():
             return [event for event in self.api.objects.all(EVENTS) if
                     event["involvedObject"]["name"] == name and event["reason"] == reason]
         return self.api.objects.wait(find, timeout)
 
-    def await_revocation(self, token_id, timeout=10):
+    def await_revocation(self, token_id, timeout=PATIENCE):
         self.api.objects.wait(lambda: not self.exists(token_id), timeout)
 
     def exists(self, token_id):
@@ -146,7 +149,15 @@ def prove(key, pem, token_id="aaaaaa"):
     return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + signature + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"
 
 
-def await_true(condition, timeout=10):
+def free_port(host="127.0.0.1"):
+    """Not one that the kernel may choose for somebody else before a controller listens there: those are above 32768."""
+    while True:
+        with contextlib.suppress(OSError):
+            with socket.create_server((host, random.randrange(10000, 30000)), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as taken:
+                return taken.getsockname()[1]
+
+
+def await_true(condition, timeout=PATIENCE):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline

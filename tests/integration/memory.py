@@ -5,16 +5,25 @@ import os
 import pathlib
 import re
 
+from processes import PARENT, table
+
+
+def descendants(root):
+    """A child may have a smaller number than its parent."""
+    parents, found = {pid: int(fields[PARENT]) for pid, fields in table()}, {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found)
+
 
 def processes_with(secrets, root=None):
     """The descendants of this process, or of `root`, whose memory holds one of these."""
-    found, parents = [], {root or os.getpid()}
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+    found, root = [], root or os.getpid()
+    for pid in descendants(root):
         try:
-            status = pathlib.Path(f"/proc/{pid}/status").read_text()
-            if int(re.search(r"^PPid:\t(\d+)", status, re.M)[1]) not in parents:
+            if pid == root:
                 continue
-            parents.add(pid)
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
             maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
             with open(f"/proc/{pid}/mem", "rb", 0) as memory:
                 for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw", maps, re.M):

@@ -14,6 +14,8 @@ from csrs import timestamp
 import pki
 
 # Resources whose kind is not the name without its last letter.
+# Seconds; less than LOOK_MS of decision.c, so that a test still shows that the controller is told and need not look.
+PATIENCE = 18
 KINDS = {"certificatesigningrequests": "CertificateSigningRequest", "clusterrolebindings": "ClusterRoleBinding",
          "clusterroles": "ClusterRole", "configmaps": "ConfigMap", "endpoints": "Endpoints", "endpointslices": "EndpointSlice",
          "rolebindings": "RoleBinding", "serviceaccounts": "ServiceAccount"}
@@ -128,7 +130,7 @@ class Objects:
             self.oldest = self.version
             self._changed.notify_all()
 
-    def wait(self, condition, timeout=10):
+    def wait(self, condition, timeout=PATIENCE):
         """Waits until condition() is true; called again after each change. Returns its result."""
         with self._changed:
             result = self._changed.wait_for(condition, timeout)

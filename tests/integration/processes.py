@@ -3,7 +3,7 @@
 
 import glob
 
-STATE, PARENT, SESSION = 0, 1, 3
+STATE, PARENT, SESSION, START = 0, 1, 3, 19
 
 
 def table():
@@ -24,8 +24,8 @@ def processes(run):
 
 
 def workers(run):
-    """Those of connections: all children but the launcher, which is the oldest."""
-    return sorted(pid for pid, fields in table() if int(fields[PARENT]) == run.pid)[1:]
+    """Those of connections: all children but the launcher, which is the oldest. The numbers of processes begin again at some time."""
+    return [pid for _, pid in sorted((int(fields[START]), pid) for pid, fields in table() if int(fields[PARENT]) == run.pid)][1:]
 
 
 def nobody_left(world, run):

@@ -568,11 +568,11 @@ def test_a_refusal_names_the_request_that_used_the_token(cluster, start):
 def test_a_token_that_was_created_again_is_not_revoked_for_the_use_of_the_first(api, cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
-    start("--grace=2s")
+    start("--grace=5s")
     cluster.await_approval("one")
     cluster.issue("one")
     cluster.settle()
     api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
     cluster.token("aaaaaa", "n1")
-    time.sleep(4)
+    time.sleep(6)
     assert cluster.exists("aaaaaa")

@@ -68,5 +68,5 @@ def test_a_standby_takes_over_from_a_leader_that_stops(cluster, start):
     first.wait_line("is the leader")
     second = start()
     assert first.stop() == 0
-    second.wait_line("is the leader", timeout=5)
+    second.wait_line("is the leader", timeout=8)      # the Lease is held for 10 s
     cluster.settle()

@@ -10,7 +10,7 @@ import time
 import pytest
 import yaml
 
-from admin_cluster import CSRS, Cluster, INTERNAL, await_true, controllers
+from admin_cluster import AT_ONCE, CSRS, Cluster, INTERNAL, await_true, controllers, free_port
 from machine import SOURCE
 
 PREFIX = "node_bootstrap_controller_"
@@ -19,11 +19,6 @@ PREFIX = "node_bootstrap_controller_"
 @pytest.fixture
 def cluster(api):
     return Cluster(api)
-
-
-def free_port(host="127.0.0.1"):
-    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as taken:
-        return taken.getsockname()[1]
 
 
 class Served:
@@ -82,7 +77,7 @@ def test_decisions_are_counted_by_their_reason(cluster, start):
     assert served.metric("approved_by_others_total") == 0
     assert served.metric('api_requests_total{code="200"}') > 0 and served.metric('api_requests_total{code="404"}') > 0
     assert "0123456789abcdef" not in served.get("/metrics")[1]
-    assert served.controller.stop(3) == 0, "the thread takes no signal"
+    assert served.controller.stop(AT_ONCE) == 0, "the thread takes no signal"
 
 
 def test_an_approval_by_somebody_else_is_counted(api, cluster, start):

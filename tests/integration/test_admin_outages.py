@@ -10,7 +10,7 @@ import pytest
 
 import admin
 import faults
-from admin_cluster import APPROVAL, CSRS, Cluster, INTERNAL, LEASES, SIGNER, await_true, controllers, cut_watches
+from admin_cluster import APPROVAL, AT_ONCE, CSRS, Cluster, INTERNAL, LEASES, SIGNER, await_true, controllers, cut_watches
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_a_lost_watch_continues_without_a_warning(api, cluster, start):
     cut_watches(api)
     cluster.settle("second")
     assert len(api.seen("watch certificatesigningrequests")) > connected
-    assert controller.stop(3) == 0
+    assert controller.stop(AT_ONCE) == 0
     assert not [line for line in controller.lines if "watching" in line], "the connection was lost, but the API server answered again"
 
 
@@ -225,7 +225,7 @@ def test_a_version_that_cannot_be_watched_is_not_watched_again(api, cluster, sta
 def test_it_ends_at_once_and_gives_the_lease_away(api, cluster, start):
     controller = start()
     controller.wait_line("is the leader")
-    assert controller.stop(3) == 0
+    assert controller.stop(AT_ONCE) == 0
     assert api.objects.look(f"{LEASES}/node-bootstrap-controller")["spec"]["holderIdentity"] == ""
 
 
@@ -276,7 +276,7 @@ def test_it_is_ready_and_says_why_it_waits_when_the_api_server_is_away(api, tmp_
                 lines.extend(manager.recv(65536).decode().splitlines())
             assert any(line.startswith("STATUS=Trying again: ") for line in lines)
             controller.wait_line("admin-unreachable")
-            assert controller.stop(3) == 0
+            assert controller.stop(AT_ONCE) == 0
 
 
 def test_a_lease_that_is_forbidden_is_one_line(api, start):

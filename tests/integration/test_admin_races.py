@@ -91,18 +91,18 @@ def test_a_request_that_was_submitted_again_has_its_own_time(api, cluster, start
     """The first one was removed, and its time ends while the machine still has to fetch the certificate of the second."""
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1", key=KEY)
-    controller = start("--grace=3s")
+    controller = start("--grace=7s")
     cluster.await_approval("one")
     if is_restarted:
         controller.stop()
     api.objects.remove(f"{CSRS}/one")
     if is_restarted:
-        start("--grace=3s").wait_line("is the leader")
-    time.sleep(2)
+        start("--grace=7s").wait_line("is the leader")
+    time.sleep(3.5)
     cluster.request("two", "n1", key=KEY)
     cluster.await_approval("two")
     cluster.issue("two")
-    time.sleep(2)
+    time.sleep(4)
     assert cluster.exists("aaaaaa")
     cluster.await_revocation("aaaaaa")
 
@@ -282,7 +282,7 @@ def test_a_request_that_is_deleted_while_it_is_approved_leaves_no_token(api, clu
         time.sleep(0.3)                     # the events come before the answer
         return reply
     api.on(APPROVAL, approve, times=1)
-    start("--grace=1s").wait_line("is the leader")
+    start("--grace=4s").wait_line("is the leader")
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
     if is_again:

@@ -90,7 +90,7 @@ def test_closed_again(world):
 def test_accepted_and_never_answered(world):
     world.server.on_connect = early(faults.stall_before_tls)
     world.machine.configure(world.server, timeout="600s")
-    run = world.machine.join(faketime="+0 x10").joined()
+    run = world.machine.join(faketime="+0 x4").joined()
     assert len(world.server.connections) == 3 and run.codes == ["endpoint-unreachable"]
 
 
@@ -187,7 +187,7 @@ def test_second_step_of_the_sandbox_is_refused(world):
             connection.sock.recv(1, socket.MSG_PEEK)        # its own process is in the second step
             refused.touch()
 
-    world.machine.configure(world.server, timeout="3s")
+    world.machine.configure(world.server, timeout="6s")
     world.server.on_connect = refuse
     world.server.on("cluster-info", hold())
     environment = {"LD_PRELOAD": str(library), "REFUSED": str(refused), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}

@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import socket
 import stat
 import subprocess
 import urllib.request
@@ -13,7 +12,7 @@ import pytest
 
 import pki
 import prometheus
-from admin_cluster import Cluster, controllers
+from admin_cluster import Cluster, controllers, free_port
 from joined import RECORD, Place
 from journal import BEGIN, SECOND
 from machine import FAILURES, Machine
@@ -248,8 +247,7 @@ def test_full_disk_behind_standard_output(make):
 
 def served_by_a_controller(api, cluster):
     """Its metrics, after it has decided on requests."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     with controllers(api) as start:
         start(f"--listen=127.0.0.1:{port}")
         cluster.token("aaaaaa", "n1")

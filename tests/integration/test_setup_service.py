@@ -138,9 +138,9 @@ def test_kubelet_that_has_only_just_started(manager, tmp_path):
     ca = pki.CA()
     Machine(tmp_path / "joined").put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
     manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "StatusText": "Joined as a", "UnitFileState": "enabled"}
-    manager.units[KUBELET] = {**AT_REST, "LoadState": "loaded", "ActiveState": "active", "SubState": "running",
-                              "ExecStart": [("/bin/true", ["/bin/true", "--container-runtime-endpoint=tcp:a"], False, *[0] * 7)],
-                              "ActiveEnterTimestampMonotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}
+    manager.units[KUBELET] = lambda: {**AT_REST, "LoadState": "loaded", "ActiveState": "active", "SubState": "running",
+                                      "ExecStart": [("/bin/true", ["/bin/true", "--container-runtime-endpoint=tcp:a"], False, *[0] * 7)],
+                                      "ActiveEnterTimestampMonotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}
     done = run(tmp_path, *SETUP[:-1], ca.pin, "--timeout=1s")
     assert done.returncode == int(FAILURES["kubelet-down"]["exit"]) and "; stopped watching before" in done.stderr and "kubelet runs" not in done.stdout
 
