@@ -13,9 +13,9 @@ from apiserver import Reply, expired_event, status
 from csrs import timestamp
 import pki
 
-# Resources whose kind is not the name without its last letter.
 # Seconds; less than LOOK_MS of decision.c, so that a test still shows that the controller is told and need not look.
 PATIENCE = 18
+# Resources whose kind is not the name without its last letter.
 KINDS = {"certificatesigningrequests": "CertificateSigningRequest", "clusterrolebindings": "ClusterRoleBinding",
          "clusterroles": "ClusterRole", "configmaps": "ConfigMap", "endpoints": "Endpoints", "endpointslices": "EndpointSlice",
          "rolebindings": "RoleBinding", "serviceaccounts": "ServiceAccount"}
