@@ -26,9 +26,6 @@
  * are loaded. */
 #define ANSWER_MAX_MS 10000
 
-/* For the launcher itself, on a machine that is overloaded while it boots. */
-#define START_MAX_MS 60000
-
 /* Attempts to start the launcher, a second apart, while the system refuses another process. */
 #define ATTEMPTS 60
 
@@ -265,9 +262,8 @@ void nb_http_workers_reap(void) {
  * killed, since no transfer uses it. 0 or a process ID; -EPIPE if the launcher has ended;
  * -ETIMEDOUT; another -errno.
  */
-static int receive_answer(unsigned number, uint64_t max_ms) {
+static int receive_answer(unsigned number, uint64_t until_ms) {
         struct pollfd polls[2] = { [1] = { .fd = launcher_fd, .events = POLLIN } };
-        uint64_t until_ms = nb_now_ms() + max_ms;
 
         for (;;) {
                 uint64_t now = nb_now_ms();
@@ -336,7 +332,7 @@ int nb_http_worker_start(const struct nb_http *http, const char *url, pid_t *ret
         theirs = pair[1];
         r = send_order(http, url, ++n_orders, theirs);
         if (r >= 0)
-                r = receive_answer(n_orders, ANSWER_MAX_MS);
+                r = receive_answer(n_orders, nb_now_ms() + ANSWER_MAX_MS);
         if (r == -EPIPE || r == -ECONNRESET)
                 end_without_launcher();
         if (r < 0)
@@ -372,7 +368,7 @@ static int start_launcher(void) {
 }
 
 static bool is_passing(int r) {
-        return r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -ETIMEDOUT;
+        return r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
 static int fail_start(int r, struct nb_failure *f) {
@@ -405,12 +401,13 @@ int nb_http_await_launcher(struct nb_failure *f) {
 
         if (is_prepared || launcher_fd < 0)
                 return 0;
-        r = receive_answer(0, START_MAX_MS);
+        /* Without a time limit: on a machine that is overloaded while it boots, only waiting
+         * helps. */
+        r = receive_answer(0, NB_TIME_INFINITE);
+        if (r == -EINTR) /* a stop was requested */
+                return -ECANCELED;
         is_prepared = r >= 0;
-        if (r >= 0)
-                return 0;
-        nb_http_end();
-        return r == -EINTR ? -ECANCELED : fail_start(r, f); /* -EINTR: a stop was requested */
+        return r < 0 ? fail_start(r, f) : 0;
 }
 
 bool nb_http_has_landlock(void) {

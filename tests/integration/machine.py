@@ -101,7 +101,7 @@ class Run:
         self._socket.bind(address)
         environment = {**environment, "NOTIFY_SOCKET": "@" + address[1:]}
         if faketime:
-            environment.update(LD_PRELOAD=find_faketime(), FAKETIME=faketime,
+            environment.update(LD_PRELOAD=" ".join(filter(None, [find_faketime(), environment.get("LD_PRELOAD")])), FAKETIME=faketime,
                                ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
         self.lines, self.statuses = [], []
         self._changed = threading.Condition()

@@ -5,6 +5,8 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
+import time
 
 import pytest
 
@@ -16,6 +18,7 @@ from crash import WITHOUT_LEAK_DETECTION
 from join_methods import World
 from machine import SECRET
 from memory import processes_with
+from wait import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -93,6 +96,32 @@ def test_launcher_that_gets_ready_late(world, strace):
     """join has read its settings long before, and waits. The processes of the connections are as slow."""
     world.machine.start(strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=getppid", "-e", "inject=getppid:delay_enter=500000:when=1",
                         world.machine.program("node-bootstrap"), "join", f"--config-directory={world.machine.etc}", environment=WITHOUT_LEAK_DETECTION).wait().joined()
+
+
+STOPPING = """
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+pid_t getppid(void) {
+        if (open(getenv("STOPPED"), O_CREAT | O_EXCL, 0600) >= 0)
+                raise(SIGSTOP);
+        return (pid_t)syscall(SYS_getppid);
+}
+"""
+
+
+def test_launcher_that_stands_still(world):
+    """Before it is ready, for longer than any time limit: join waits."""
+    library, stopped = world.machine.path / "stopping.so", world.machine.path / "stopped"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=STOPPING, text=True, check=True)
+    run = world.machine.start_join(faketime=FAST, environment={"LD_PRELOAD": str(library), "STOPPED": str(stopped)})
+    wait_until(stopped.exists)
+    time.sleep(70 / 10)
+    [launcher] = children_of(run.pid)
+    os.kill(launcher, signal.SIGCONT)
+    run.wait().joined()
 
 
 def test_key_is_in_join_alone(world):
