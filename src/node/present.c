@@ -150,6 +150,21 @@ static int read_named(const struct nb_context *context, struct nb_kubeconfig_cli
         return 0;
 }
 
+/* A join writes the record before the link. If it was interrupted in between, the link is that of
+ * an earlier join, maybe to another cluster than the record names. A renewed certificate is newer
+ * than the recorded one. */
+static bool is_older_than_record(const struct nb_context *context,
+                                 const struct nb_present *present) {
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        _cleanup_(nb_certificates_freep) struct nb_certificates *recorded = NULL;
+
+        return present->has_record && present->chain &&
+               read_file(context, present->record.certificate, &pem) >= 0 &&
+               nb_certificates_parse(pem.data, pem.len, true, &recorded) >= 0 &&
+               nb_certificate_not_before(present->chain, 0) <
+                       nb_certificate_not_before(recorded, 0);
+}
+
 /* The kubeconfig names no certificate that can be read: looks into kubelet's store, where the join
  * and kubelet's own rotation put it. Keeps state and reason. */
 static int read_store(const struct nb_context *context, struct nb_present *present) {
@@ -170,7 +185,8 @@ static int read_store(const struct nb_context *context, struct nb_present *prese
         nb_kubeconfig_client_done(&client);
         if (r < 0)
                 return r;
-        if (present->state != NB_NODE_STATE_USABLE || present->is_file) {
+        if (present->state != NB_NODE_STATE_USABLE || present->is_file ||
+            is_older_than_record(context, present)) {
                 nb_certificates_free(present->chain);
                 present->chain = NULL;
         }

@@ -9,8 +9,8 @@ import pytest
 import pki
 from crash import SECOND, setup_argv
 from disk import install_argv, put, read, replay
-from installed import SERVER, before, refresh_handoff
-from machine import TOKEN, Machine
+from installed import DATED, OTHER, SERVER, before, other_cluster, refresh_handoff
+from machine import NODE, TOKEN, Machine
 
 
 def judge(state, old):
@@ -45,6 +45,26 @@ def test_install(machine, cluster, strace, is_rejoin):
         machine.inspect().joined()
         assert judge(read(machine.root), {}) == "new" and machine.inspect().note["verdict"] == "usable"
     assert found == {"none", "new"} | ({"old"} if is_rejoin else set())
+
+
+def test_handoff_that_is_lost(world, strace):
+    """Nothing finishes the interrupted join: the certificate of one cluster is never combined with the server of another."""
+    machine, found = world.machine, set()
+    other_cluster(world)
+    machine.put(DATED, OTHER.node(NODE, start=-pki.DAY).combined)
+    record = json.loads(machine.read(Machine.RECORD))
+    machine.put(Machine.RECORD, json.dumps({**record, "caFileHashes": [OTHER.pin], "kubeconfig": f"/{Machine.KUBECONFIG}"}), 0o644)
+    machine.put_handoff(world.cluster.ca, "https://192.0.2.77:6443")
+    old = read(machine.root)
+    for state in replay(machine, machine.root, strace, install_argv(machine)):
+        put(machine.root, state)
+        for path in machine.state.iterdir():
+            path.unlink()
+        verdict, now = machine.inspect().joined().note["verdict"], read(machine.root)
+        found.add(verdict)
+        if verdict in ("usable", "other-cluster"):
+            assert (verdict == "usable") == (b"192.0.2.77" in now[Machine.KUBECONFIG]) == (now[Machine.CURRENT] != old[Machine.CURRENT])
+    assert found == {"other-cluster", "absent", "without-kubeconfig", "usable"}
 
 
 def test_refresh(world, strace):
