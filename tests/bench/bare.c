@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * bare SERVER TOKEN PIN NODE FOLDER: what a join takes at least, to compare node-bootstrap with.
+ * bare SERVER TOKEN PIN NODE FOLDER: the least that a join costs, to compare node-bootstrap with.
  * Without arguments it prints the versions of the libraries.
  *
  * One process makes the same two connections and the three necessary requests with libcurl and

@@ -5,8 +5,8 @@
  * root, or runs it until FILE is there and complete and then kills it. Prints microseconds of wall
  * time, microseconds of CPU time, KiB of peak memory, and the exit status (-1 when killed).
  *
- * A program of its own and not a few lines of Python: a child's peak counts from the moment of its
- * fork, and that of an interpreter would hide the program's.
+ * This is a C program, because the peak of a child includes the memory that it has at the fork: a
+ * copy of a Python interpreter is larger than the measured program, and would hide its peak.
  */
 
 #include <errno.h>

@@ -173,7 +173,8 @@ def main():
         upper.mkdir(parents=True), scratch.mkdir(parents=True)
         isolation.mount("overlay", path, "overlay", 0, f"lowerdir={path},upperdir={upper},workdir={scratch}")
     bench = Bench(assets, work)
-    print(f"Kubernetes 1.{bench.plane.minor}; medians of {rounds} rounds: from the first packet to the certificate, round trips, and the rest of the time")
+    print(f"Kubernetes 1.{bench.plane.minor}; medians of {rounds} rounds. Columns: the time of one round trip, the program, the time from the first")
+    print("packet to the certificate, the number of round trips, and the part of the time that is not spent on round trips.")
     try:
         for delay in (0.05, 0.15):
             for what, join in (("node-bootstrap join", bench.ours), ("kubelet's TLS bootstrap", bench.kubelets), ("kubeadm join", bench.kubeadms)):

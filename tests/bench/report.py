@@ -22,7 +22,7 @@ def median(figures, column):
 
 
 def multiple(found, row, column):
-    """In multiples of the bare client's: the median of the ratios of each round."""
+    """The ratio to the bare client: the median of the ratios within each round, which run under the same load."""
     return statistics.median(a[column] / b[column] for a, b in zip(found["rows"][row], found["rows"][BARE]))
 
 

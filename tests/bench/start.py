@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """start.py PACKAGE ROUNDS SUITE: the time that node-bootstrap.service takes at every boot of a machine that has joined, as JSON for report.py.
 
-In a booted container it starts the service of the package, and in turn a oneshot unit with the same sandbox whose command does nothing. The
-difference is ours. As root.
+Each round, in a booted container, starts the service of the package, and then a oneshot unit with the same sandbox, whose command does
+nothing. The difference is the time of node-bootstrap itself. As root.
 """
 
 import datetime

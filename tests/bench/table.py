@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """table.py FOLDER ASSETS ROUNDS [ROOT]: what a join costs, beside others that end with the same certificate, as JSON for report.py.
 
-run makes FOLDER, with `measure`, `bare` and the package's files in `root`. All rows are measured in turn with one control plane, and keep
-their files on the disk of the cache, which must not be one in memory. With ROOT, the root of another release of Debian, `bare` and the
+run makes FOLDER, with `measure`, `bare` and the package's files in `root`. Each round measures all rows, one after the other, with one control plane.
+Their files are on the disk of the cache, which must not be in memory. With ROOT, the root of another release of Debian, `bare` and the
 package are for that release, and run there; kubelet, which needs no library, does not run again.
 """
 
