@@ -318,7 +318,7 @@ def planned(image, done):
 def test_dry_run_lists_what_it_would_remove(image):
     image.good(f"10.0.0.1 --discovery-token {TOKEN} --tls-bootstrap-token {OTHER} --ca-cert-hash {PIN}")
     before = image.files()
-    assert planned(image, image.good(f"{GOOD} --force --dry-run")) == [f"would remove   @/{CREDENTIALS}/node-bootstrap.tls-bootstrap-token", "would enable and start nothing in an image"]
+    assert planned(image, image.good(f"{GOOD} --force --dry-run")) == [f"would remove   @/{CREDENTIALS}/node-bootstrap.tls-bootstrap-token", "would not enable or start node-bootstrap.service: --root"]
     assert image.files() == before
 
 
@@ -336,7 +336,7 @@ def test_dry_run_changes_nothing(image):
     done = image.good(f"{GOOD} --dry-run")
     assert image.files() == {} and PIN in done.stdout and "nothing was changed" in done.stdout
     assert planned(image, done) == [f"would write    @/{DOCUMENT} (mode 0644, owner {os.geteuid()})", f"would write    @/{CREDENTIALS}/node-bootstrap.token (mode 0600, owner {os.geteuid()})",
-                                    "would enable and start nothing in an image"]
+                                    "would not enable or start node-bootstrap.service: --root"]
     image.good(GOOD)
     image.refused("setup-conflict", f"10.0.0.2 --token {TOKEN} --ca-cert-hash {PIN} --dry-run", "10.0.0.2")
 

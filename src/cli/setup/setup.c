@@ -119,7 +119,7 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
                 fputs(setup->document.data, stdout);
         r = nb_setup_apply(setup, NB_SETUP_ACTION_RELOAD, f);
         if (setup->root)
-                printf("would enable and start nothing in an image\n");
+                printf("would not enable or start " NB_SETUP_UNIT ": --root\n");
         else if (setup->is_start_unwanted)
                 printf("would not start " NB_SETUP_UNIT ": --no-start\n");
         printf("nothing was changed: --dry-run\n");
