@@ -114,7 +114,7 @@ int nb_command_explain(struct nb_options *options, struct nb_failure *f) {
         for (unsigned i = NB_NONE + 1; n == 0 && i < _NB_CODE_N; i++) {
                 const struct nb_failure_info *info = nb_failure_info(i);
 
-                printf("%-32s %s\n", info->slug, info->subject);
+                printf("%-33s %s\n", info->slug, info->subject);
         }
         return 0;
 }
