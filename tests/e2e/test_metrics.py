@@ -100,6 +100,7 @@ def test_metrics(manual, cluster, tmp_path):
         await_state(node, UPDATE, "inactive")
         await_report(node)
     change(node, f"ln -sf /etc/passwd {FILE}; mkfifo {TEMPORARY}")
+    node.drop_in(UPDATE, "")
     assert await_report(node)["node_bootstrap_joined"] == 0 and node.read("/etc/passwd").startswith(b"root:")
     until(lambda: os.listdir(node.path(FOLDER)) == ["node-bootstrap.prom"], "nothing else is left between two updates")
     quiet = node.journal(f"UNIT={SERVICE}") + node.journal(f"UNIT={UPDATE}")
