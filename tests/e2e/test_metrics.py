@@ -106,6 +106,15 @@ def test_metrics(manual, cluster, tmp_path):
     quiet = node.journal(f"UNIT={SERVICE}") + node.journal(f"UNIT={UPDATE}")
     assert not [entry["MESSAGE"] for entry in quiet if int(entry["PRIORITY"]) > 5], "a line for each run"
 
+    # A first run that takes too long.
+    node.drop_in(SERVICE, "[Service]\nTimeoutStartSec=1\nRestartSec=1\nExecStart=\nExecStart=-/bin/sh -c 'test -e /srv/quick || exec sleep infinity'\n", "slow.conf")
+    node.run("systemctl", "restart", "--no-block", TIMER, SERVICE)
+    until(lambda: int(node.show(SERVICE, "NRestarts")) > 0, "systemd starts it again")
+    shell(node, "touch /srv/quick")
+    await_state(node, SERVICE, "active")
+    shell(node, f"rm /etc/systemd/system/{SERVICE}.d/slow.conf; systemctl daemon-reload")
+    await_report(node)
+
     # A machine that has joined; then one that was reset, and one without the timer.
     cluster.kubectl("certificate", "approve", cluster.await_csr(node.name)["metadata"]["name"])
     node.await_kubelet()
