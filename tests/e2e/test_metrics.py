@@ -130,6 +130,12 @@ def test_metrics(manual, cluster, tmp_path):
     shell(node, f"systemctl reload --no-block {SERVICE}; systemctl disable --now {TIMER}")    # which must not write it again
     await_state(node, SERVICE, "inactive")
     assert os.listdir(node.path(FOLDER)) == []
+    node.run("systemctl", "start", TIMER)
+    await_report(node)
+    # systemd is asked for a reload after the stop, before it has begun with the stop.
+    shell(node, f"systemctl daemon-reload & sleep 0.03; systemctl stop {TIMER} & sleep 0.03; systemctl try-reload-or-restart {SERVICE} & wait")
+    await_state(node, SERVICE, "inactive")
+    assert os.listdir(node.path(FOLDER)) == []
 
     # The documented drop-in, and a purge.
     node.drop_in(SERVICE, next(e.text for e in documentation.examples("unit") if e.argument == SERVICE), "folder.conf")
