@@ -62,6 +62,16 @@ def change(node, text):
     node.path(HOLD).unlink()
 
 
+def first_run_takes_too_long(node):
+    node.drop_in(SERVICE, "[Service]\nTimeoutStartSec=1\nRestartSec=1\nExecStart=\nExecStart=-/bin/sh -c 'test -e /srv/quick || exec sleep infinity'\n", "slow.conf")
+    node.run("systemctl", "restart", "--no-block", TIMER, SERVICE)
+    until(lambda: int(node.show(SERVICE, "NRestarts")) > 0, "systemd starts it again")
+    shell(node, "touch /srv/quick")
+    await_state(node, SERVICE, "active")
+    shell(node, f"rm /etc/systemd/system/{SERVICE}.d/slow.conf; systemctl daemon-reload")
+    await_report(node)
+
+
 def test_metrics(manual, cluster, tmp_path):
     node = manual
     node.path(FOLDER).mkdir(parents=True)
@@ -106,14 +116,7 @@ def test_metrics(manual, cluster, tmp_path):
     quiet = node.journal(f"UNIT={SERVICE}") + node.journal(f"UNIT={UPDATE}")
     assert not [entry["MESSAGE"] for entry in quiet if int(entry["PRIORITY"]) > 5], "a line for each run"
 
-    # A first run that takes too long.
-    node.drop_in(SERVICE, "[Service]\nTimeoutStartSec=1\nRestartSec=1\nExecStart=\nExecStart=-/bin/sh -c 'test -e /srv/quick || exec sleep infinity'\n", "slow.conf")
-    node.run("systemctl", "restart", "--no-block", TIMER, SERVICE)
-    until(lambda: int(node.show(SERVICE, "NRestarts")) > 0, "systemd starts it again")
-    shell(node, "touch /srv/quick")
-    await_state(node, SERVICE, "active")
-    shell(node, f"rm /etc/systemd/system/{SERVICE}.d/slow.conf; systemctl daemon-reload")
-    await_report(node)
+    first_run_takes_too_long(node)
 
     # A machine that has joined; then one that was reset, and one without the timer.
     cluster.kubectl("certificate", "approve", cluster.await_csr(node.name)["metadata"]["name"])
