@@ -442,11 +442,11 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
         r = stage_all(plan, f);
         if (r >= 0)
                 r = publish_all(plan, f);
-        if (r < 0) {
+        if (r < 0)
                 undo_plan(plan);
-                return r;
-        }
         report_aside(plan);
+        if (r < 0)
+                return r;
         warn_volatile(plan);
         if (plan->files[TARGET_CONFIG].is_wanted)
                 warn_static_pods(context);

@@ -154,6 +154,7 @@ def test_previous_is_kept_at_every_error(world, strace):
             kept += 1
         elif consistent(machine, old) == "none":        # the very last rename: what was there is gone by then
             run.failed("target-unwritable", 73, "/" + Machine.KUBECONFIG)
+            assert f"the existing '/{Machine.KUBECONFIG}' was renamed to 'kubelet.conf.old'" in run.stderr
             machine.install().joined()
     assert kept > 10
 
