@@ -49,7 +49,8 @@ struct nb_join {
 
         /* request */
         struct nb_key *key;
-        bool is_key_new; /* it is not in the state directory yet */
+        bool is_key_new;    /* it is not in the state directory yet */
+        bool is_key_unused; /* this join has written it, but has made no request with it */
         char csr_name[NB_PKCS10_NAME_SIZE];
         struct nb_csr csr;
         char username[sizeof(((struct nb_csr *)NULL)->username)]; /* of this machine, as the API

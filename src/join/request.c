@@ -67,6 +67,7 @@ int nb_pending_key_keep(struct nb_join *join, struct nb_failure *f) {
         r = nb_key_export(join->key, &pem);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the node's key cannot be written as PEM");
+        join->is_key_unused = true;
         r = nb_file_write(join->state_fd, NB_PENDING_KEY_FILE, 0600, pem.data, pem.len);
         if (r < 0)
                 return nb_failure_set(f, NB_STATE_UNWRITABLE, r,
@@ -77,7 +78,7 @@ int nb_pending_key_keep(struct nb_join *join, struct nb_failure *f) {
 
 void nb_pending_key_drop(struct nb_join *join) {
         nb_key_free(TAKE(join->key));
-        join->is_key_new = false;
+        join->is_key_new = join->is_key_unused = false;
         (void)nb_file_remove(join->state_fd, NB_PENDING_KEY_FILE);
 }
 
@@ -179,25 +180,18 @@ int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
         const struct nb_http_request more = { .meanwhile = join->is_rehearsal ? NULL : keep_key,
                                               .userdata = &keeping };
         struct nb_node_object node = { 0 };
-        bool is_key_new;
         int r;
 
         if (join->settings->allow_existing || join->is_name_own)
                 return 0;
-        r = join->is_rehearsal ? 0 : nb_pending_key_prepare(join, f);
-        if (r < 0)
-                return r;
-        is_key_new = join->is_key_new;
         r = nb_node_read(&join->api, join->node_name, &more, &node, f);
         if (keeping.r < 0) {
                 *f = keeping.failure;
-                r = keeping.r;
-        } else if (r >= 0)
-                r = node.is_ready ? refuse_name(&node, f) : 0;
-        /* Only a machine that has made a request leaves a key behind. */
-        if (r < 0 && is_key_new)
-                nb_pending_key_drop(join);
-        return r;
+                return keeping.r;
+        }
+        if (r < 0)
+                return r;
+        return node.is_ready ? refuse_name(&node, f) : 0;
 }
 
 /*
@@ -295,6 +289,7 @@ int nb_stage_request(struct nb_join *join, struct nb_failure *f) {
         r = nb_pending_key_keep(join, f);
         if (r < 0)
                 return r;
+        join->is_key_unused = false;
         r = nb_pkcs10_csr_name(join->key, join->node_name, join->csr_name);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the name of the CSR cannot be computed");

@@ -240,6 +240,11 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
         r = run_stages(join, f);
         if (r >= 0)
                 return 0;
+        /* Only a machine that has made a request leaves a key behind. An attempt that fails leaves
+         * it for the next one: if the disk is so slow that the API server's answer comes too late
+         * while the key is written, it is written once. */
+        if (join->is_key_unused)
+                nb_pending_key_drop(join);
         nb_report_new_connection(&join->api);
         nb_retry_given_up(join->deadline_ms, join->settings->timeout_ms, "timeout", f);
         return r;

@@ -167,6 +167,7 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         r = nb_pending_key_keep(join, f);
         if (r < 0)
                 return r;
+        join->is_key_unused = false;
         r = nb_pkcs10_create(join->key, join->node_name, false, &csr);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");

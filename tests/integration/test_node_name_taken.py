@@ -11,6 +11,7 @@ import faults
 import pki
 from apiserver import node_object
 from machine import HEADER, NODE, Case, find_program, to_yaml
+from wait import wait_until
 
 
 def there(*arguments, **changes):
@@ -82,6 +83,18 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_node(played, case):
     played(case)
+
+
+def test_key_is_written_once(world):
+    """An attempt that fails leaves the key to the next: on a slow disk, the server's answer comes too late whenever a key is written."""
+    def look(request):
+        wait_until(path.exists)     # join writes it meanwhile
+        keys.append(path.read_bytes())
+        return faults.INTERNAL(request) if len(keys) < 3 else None
+    keys, path = [], world.machine.state / "pending.key"
+    world.server.on("node", look)
+    world.machine.join().joined()
+    assert len(keys) == 3 and len(set(keys)) == 1
 
 
 def test_status_while_it_waits(world):
