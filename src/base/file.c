@@ -48,6 +48,15 @@ static int open_path(int root_fd, const char *path, int flags, uint64_t resolve)
         return -errno;
 }
 
+/* With fchmod(2) instead, a crash before it would leave a folder that others cannot read for ever. */
+static int make_folder_with(int parent_fd, const char *name, mode_t mode) {
+        mode_t before = umask(0);
+        int r = mkdirat(parent_fd, name, mode) < 0 ? -errno : 0;
+
+        (void)umask(before);
+        return r;
+}
+
 static int make_folder(int root_fd, const char *path, mode_t mode, uint64_t resolve, int *ret_fd) {
         _cleanup_(nb_closep) int fd = open_path(root_fd, path, O_RDONLY | O_DIRECTORY, resolve),
                                  parent_fd = -1;
@@ -62,10 +71,11 @@ static int make_folder(int root_fd, const char *path, mode_t mode, uint64_t reso
                 r = make_folder(root_fd, parent, 0755, resolve, &parent_fd);
                 if (r < 0)
                         return r;
-                if (mkdirat(parent_fd, name, mode) < 0)
-                        return -errno;
+                r = make_folder_with(parent_fd, name, mode);
+                if (r < 0)
+                        return r;
                 fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd < 0 || fchmod(fd, mode) < 0 || fsync(parent_fd) < 0)
+                if (fd < 0 || fsync(parent_fd) < 0)
                         return -errno;
         }
         if (fd < 0)

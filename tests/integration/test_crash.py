@@ -77,6 +77,24 @@ def test_installer_is_killed(machine, cluster, strace, rejoin):
     assert found >= {"none", "new"} | ({"old"} if rejoin else set())
 
 
+def test_folders_of_an_installer_that_is_killed(machine, cluster, strace):
+    """A folder has its mode from the start: nothing corrects the mode of one that exists."""
+    def modes():
+        return {str(path): path.stat().st_mode for path in machine.root.rglob("*") if path.is_dir()}
+
+    machine.put_handoff(cluster.ca, SERVER)
+    files = save(machine)
+    install(machine, strace).joined()
+    expected = modes()
+    for name, number in points(machine):
+        if name not in ("mkdirat", "openat", "fchmod"):
+            continue
+        put_back(machine, files)
+        install(machine, strace, f"{name}:signal=KILL:when={number}")
+        machine.install().joined()
+        assert modes() == expected, f"killed at {name} {number}"
+
+
 def test_installer_is_killed_while_it_discards(machine, cluster, strace):
     """The token stays until the machine has joined. Killed later, the next start removes it."""
     machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
