@@ -406,6 +406,8 @@ int nb_http_await_launcher(struct nb_failure *f) {
         r = receive_answer(0, NB_TIME_INFINITE);
         if (r == -EINTR) /* a stop was requested */
                 return -ECANCELED;
+        if (r == -EPIPE)
+                end_without_launcher();
         is_prepared = r >= 0;
         return r < 0 ? fail_start(r, f) : 0;
 }

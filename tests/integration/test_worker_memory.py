@@ -98,26 +98,38 @@ def test_launcher_that_gets_ready_late(world, strace):
                         world.machine.program("node-bootstrap"), "join", f"--config-directory={world.machine.etc}", environment=WITHOUT_LEAK_DETECTION).wait().joined()
 
 
-STOPPING = """
+STRIKING = """
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 pid_t getppid(void) {
-        if (open(getenv("STOPPED"), O_CREAT | O_EXCL, 0600) >= 0)
-                raise(SIGSTOP);
+        if (open(getenv("STRUCK"), O_CREAT | O_EXCL, 0600) >= 0)
+                raise(atoi(getenv("SIGNAL")));
         return (pid_t)syscall(SYS_getppid);
 }
 """
 
 
+def start_struck(world, number):
+    """join, whose launcher gets this signal before it is ready."""
+    library, struck = world.machine.path / "striking.so", world.machine.path / "struck"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=STRIKING, text=True, check=True)
+    run = world.machine.start_join(faketime=FAST, environment={"LD_PRELOAD": str(library), "STRUCK": str(struck), "SIGNAL": str(int(number))})
+    wait_until(struck.exists)
+    return run
+
+
+def test_launcher_that_is_killed_before_it_is_ready(world):
+    """As later: it may have been the kernel, for lack of memory at boot, so systemd has to start the service again."""
+    run = start_struck(world, signal.SIGKILL).wait()
+    assert run.exit == -signal.SIGABRT and "something has ended the process that makes connections" in run.stderr
+
+
 def test_launcher_that_stands_still(world):
     """Before it is ready, for longer than any time limit: join waits."""
-    library, stopped = world.machine.path / "stopping.so", world.machine.path / "stopped"
-    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=STOPPING, text=True, check=True)
-    run = world.machine.start_join(faketime=FAST, environment={"LD_PRELOAD": str(library), "STOPPED": str(stopped)})
-    wait_until(stopped.exists)
+    run = start_struck(world, signal.SIGSTOP)
     time.sleep(70 / 10)
     [launcher] = children_of(run.pid)
     os.kill(launcher, signal.SIGCONT)
