@@ -63,25 +63,6 @@ static int run_refresh(const struct nb_context *context, enum step step, struct 
         return 0;
 }
 
-/* systemd 252 hides the credentials from ExecReload=, and 257 does not name their folder. What the
- * settings in them decide for a lost kubeconfig is in the record. */
-static int recall_hidden(struct nb_context *context, struct nb_failure *f) {
-        const char *credentials = context->sources->credentials_directory;
-        _cleanup_(nb_closep) int fd = -1;
-        struct nb_record record;
-        int r;
-
-        if (credentials && nb_folder_open(credentials, &fd) >= 0)
-                return 0;
-        r = nb_context_read_record(context, &record);
-        if (r <= 0)
-                return r < 0 ? nb_failure_set_memory(f) : 0;
-        memcpy(context->settings.node_name, record.node, sizeof(record.node));
-        if (record.kubeconfig[0])
-                memcpy(context->settings.kubeconfig, record.kubeconfig, sizeof(record.kubeconfig));
-        return nb_context_recall(context, f);
-}
-
 static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { 0 };
         struct nb_failure ignored = { 0 };
@@ -116,9 +97,6 @@ static int run_step(const struct arguments *arguments, enum step step,
                         return r;
         }
         r = nb_context_load(&context, arguments->root_fd, arguments->sources, f);
-        if (r < 0)
-                return r;
-        r = arguments->is_reload ? recall_hidden(&context, f) : 0;
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);

@@ -60,11 +60,12 @@ def look(node, what, state, status, code):
 def assert_reports(node, what, found, status):
     """The metrics that the sandboxed service writes are those of a shell, and which alerts fire after 17 minutes in this state."""
     node.run("mkdir", "--parents", "/var/lib/prometheus/node-exporter")
-    node.run("systemctl", "restart", "node-bootstrap-metrics.service")
-    text, shown = node.read("/var/lib/prometheus/node-exporter/node-bootstrap.prom").decode(), node.run("node-bootstrap", "status", "--prometheus").stdout
+    for verb in ("restart", "reload"):
+        node.run("systemctl", verb, "node-bootstrap-metrics.service")
+        text, shown = node.read("/var/lib/prometheus/node-exporter/node-bootstrap.prom").decode(), node.run("node-bootstrap", "status", "--prometheus").stdout
+        metrics = prometheus.read(text)
+        assert {**prometheus.read(shown), prometheus.REPORT: 0} == {**metrics, prometheus.REPORT: 0}, verb
     print(f"--- {what}\n{text}")
-    metrics = prometheus.read(text)
-    assert {**prometheus.read(shown), prometheus.REPORT: 0} == {**metrics, prometheus.REPORT: 0}
     assert metrics["node_bootstrap_joined"] == found["joined"]
     assert metrics["node_bootstrap_kubelet_running"] == (status == 0) or not found["joined"]
     assert ("certificate" in found) == ("node_bootstrap_certificate_expiration_timestamp_seconds" in metrics)
@@ -114,6 +115,21 @@ def test_settings_in_a_credential(new_node, cluster):
     node.path(KUBECONFIG).unlink()
     node.run("systemctl", "reload", UNIT)
     assert contents(node) == before
+
+
+def test_paths_in_a_credential(new_node, cluster):
+    """Only there it says where kubelet's files are."""
+    node = new_node().enable(UNIT)
+    moved = {"kubeconfig": "/var/lib/kubelet/kubeconfig", "certificateDirectory": "/var/lib/kubelet/certificates", "caFile": "/var/lib/kubelet/ca.crt"}
+    node.drop_in("kubelet.service", f"[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --kubeconfig={moved['kubeconfig']} --config={KUBELET_CONFIG} "
+                 f"--cert-dir={moved['certificateDirectory']} $KUBELET_EXTRA_ARGS\n", "paths.conf")
+    node.boot(credentials={"node-bootstrap.token": str(cluster.token()), "node-bootstrap.config": settings(cluster, kubelet=moved)})
+    await_well(node, node.name)
+    look(node, "paths in a credential", "joined", 0, None)
+    before = node.read(moved["kubeconfig"])
+    node.path(moved["kubeconfig"]).unlink()
+    node.run("systemctl", "reload", UNIT)
+    assert node.read(moved["kubeconfig"]) == before and not node.exists(KUBECONFIG)
 
 
 def test_lost_kubeconfig(joined, cluster):

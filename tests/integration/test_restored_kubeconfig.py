@@ -2,7 +2,6 @@
 """A kubeconfig that is lost beside a valid certificate is written again, without token and network."""
 
 import json
-import shutil
 
 import pytest
 
@@ -75,18 +74,6 @@ def test_record_of_an_earlier_version(world):
     lose(machine, None)
     machine.install().joined()
     assert machine.read(Machine.KUBECONFIG) == text
-
-
-def test_credentials_are_hidden_from_reload(world):
-    """By systemd 252. The record has the name and the path."""
-    machine = world.machine
-    machine.write_settings(HEADER + to_yaml({"node": {"name": "node-2"}}), "config.yaml.d/10.yaml")
-    joined(world)
-    (machine.etc / "config.yaml.d/10.yaml").unlink()
-    lose(machine, None)
-    machine.install("--reload").failed("join-needed", 75)
-    shutil.rmtree(machine.credentials)
-    assert "was written again" in machine.install("--reload").joined().stderr
 
 
 def no_record(machine):
