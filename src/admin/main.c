@@ -7,6 +7,7 @@
 
 #include "admin/commands/admin_commands.h"
 #include "admin/controller/controller.h"
+#include "base/file.h"
 #include "base/macro.h"
 #include "system/log.h"
 
@@ -145,8 +146,14 @@ int main(int argc, char **argv) {
         r = find_command(&options, &command, &f);
         if (command)
                 r = run_command(command, &options, &f);
-        if (r >= 0 || (r == -ECANCELED && f.code == NB_NONE))
-                return r < 0 ? 0 : r;
+        if (r >= 0 || (r == -ECANCELED && f.code == NB_NONE)) {
+                int written = nb_stream_flush(stdout);
+
+                if (written >= 0 || r > 0)
+                        return r < 0 ? 0 : r;
+                r = nb_failure_set(&f, NB_ADMIN_OUTPUT_UNWRITABLE, written,
+                                   "cannot write to standard output: %m");
+        }
         if (f.code == NB_NONE)
                 (void)nb_failure_set(&f, NB_INTERNAL, r, "%s: %m", command ? command->name : "");
         fflush(stdout);

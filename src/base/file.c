@@ -48,7 +48,8 @@ static int open_path(int root_fd, const char *path, int flags, uint64_t resolve)
         return -errno;
 }
 
-/* With fchmod(2) instead, a crash before it would leave a folder that others cannot read for ever. */
+/* With fchmod(2) instead, a crash before it would leave a folder that others cannot read for ever.
+ */
 static int make_folder_with(int parent_fd, const char *name, mode_t mode) {
         mode_t before = umask(0);
         int r = mkdirat(parent_fd, name, mode) < 0 ? -errno : 0;
@@ -238,6 +239,10 @@ int nb_fd_write(int fd, const void *data, size_t len) {
                 len -= (size_t)n;
         }
         return 0;
+}
+
+int nb_stream_flush(FILE *stream) {
+        return fflush(stream) != 0 ? -errno : ferror(stream) ? -EIO : 0;
 }
 
 int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -80,6 +81,9 @@ int nb_file_create(int folder_fd, const char *name, mode_t mode, const void *dat
  * returned descriptor. 0, -errno. On failure, no file is left. */
 int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
                   char ret_temporary[static NAME_MAX + 1], int *ret_fd);
+
+/* Writes what is buffered. 0; -errno; -EIO if an earlier write failed, so output is missing. */
+int nb_stream_flush(FILE *stream);
 
 /* Removes a file or symbolic link and syncs the directory. 0 if it does not exist. -EISDIR for a
  * directory. */

@@ -3,7 +3,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "cli/commands.h"
 #include "join/main.h"
@@ -88,6 +90,15 @@ static int run_command(struct nb_options *options, const char **ret_name, struct
                               nb_word_quote(options->value, quoted));
 }
 
+/* Whoever reads the output must learn that a part of it is missing. */
+static int end_output(int status) {
+        if (nb_stream_flush(stdout) >= 0)
+                return status;
+        nb_log(LOG_ERR, NB_NONE,
+               "cannot write to standard output: at least a part of the output is missing");
+        return status > 0 ? status : EX_CANTCREAT;
+}
+
 int main(int argc, char **argv) {
         struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
         const char *name = NULL;
@@ -102,7 +113,7 @@ int main(int argc, char **argv) {
         nb_log_init("node-bootstrap");
         r = run_command(&options, &name, &f);
         if (r >= 0 || f.code == NB_NONE)
-                return r < 0 ? 0 : r;
+                return end_output(r < 0 ? 0 : r);
         fflush(stdout);
         if (f.code == NB_USAGE)
                 nb_failure_add(&f, "; see `node-bootstrap %s%s--help`", name ? name : "",

@@ -35,6 +35,19 @@ def run(*words):
     return subprocess.run([find_program("node-bootstrap"), *words], env={}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize("words", ["node-bootstrap --help", "node-bootstrap --version", "node-bootstrap explain", "node-bootstrap setup --help",
+                                   "node-bootstrap setup --dry-run --no-start -", "node-bootstrap-admin --help", "node-bootstrap-admin --version",
+                                   "node-bootstrap-admin token create --dry-run"])
+def test_output_that_is_lost(tmp_path, words):
+    """Whoever reads a file with a part of it must not take it for the whole."""
+    name, *words = words.split()
+    line = f"kubeadm join 10.0.0.1:6443 --token {TOKEN} --discovery-token-ca-cert-hash sha256:{'0' * 64}"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([find_program(name), *words, *([f"--root={tmp_path}"] if "setup" in words and "-" in words else [])], env={},
+                              input=line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 73 and "cannot write to standard output: " in done.stderr
+
+
 @pytest.mark.parametrize("row", WRONG, ids=[row[0] for row in WRONG])
 def test_wrong_words_are_named(row):
     _, words, expected = row

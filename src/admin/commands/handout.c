@@ -4,6 +4,7 @@
 
 #include "admin/commands/handout.h"
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
 
@@ -148,5 +149,5 @@ int nb_handout_print(const struct nb_handout_form *form, const struct nb_handout
         if (document.error < 0)
                 return document.error;
         form->print(handout, document.data, out);
-        return fflush(out) != 0 ? -errno : ferror(out) ? -EIO : 0;
+        return nb_stream_flush(out);
 }

@@ -303,7 +303,8 @@ static int print_metrics(const struct report *report, struct nb_failure *f) {
         if (text.error < 0)
                 return nb_failure_set_memory(f);
         if (!strcmp(report->metrics, STANDARD_OUTPUT)) {
-                r = fputs(text.data, stdout) < 0 || fflush(stdout) != 0 ? -errno : 0;
+                (void)fputs(text.data, stdout);
+                r = nb_stream_flush(stdout);
                 return r < 0 ? fail_metrics("standard output", r, f) : 0;
         }
         if (nb_path_split(report->metrics, folder, sizeof(folder), &name) < 0)
