@@ -48,8 +48,7 @@ static int open_path(int root_fd, const char *path, int flags, uint64_t resolve)
         return -errno;
 }
 
-/* With fchmod(2) instead, a crash before it would leave a folder that others cannot read for ever.
- */
+/* Not by fchmod(2): a crash before it would leave a folder that others can never read. */
 static int make_folder_with(int parent_fd, const char *name, mode_t mode) {
         mode_t before = umask(0);
         int r = mkdirat(parent_fd, name, mode) < 0 ? -errno : 0;
