@@ -366,8 +366,11 @@ int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_sta
         nb_machine_units_read(&units);
         if (!before && access(CREDENTIALS, R_OK | X_OK) == 0)
                 sources->credentials_directory = CREDENTIALS;
+        else if (!before)
+                nb_sources_find_stores(sources);
         r = nb_machine_judge(sources, &units, false, ret_state);
         sources->credentials_directory = before;
+        sources->stores[0] = NULL;
         return r;
 }
 

@@ -32,6 +32,37 @@ void nb_sources_init(struct nb_sources *ret_sources, const char *config_director
         };
 }
 
+/* --- Credential stores --- */
+
+const struct nb_store nb_stores[NB_STORES_N] = {
+        { "/run/credentials/@system", false },
+        { "/etc/credstore", false },
+        { "/run/credstore", false },
+        { "/usr/local/lib/credstore", false },
+        { "/usr/lib/credstore", false },
+        { "/run/credentials/@encrypted", true },
+        { "/etc/credstore.encrypted", true },
+        { "/run/credstore.encrypted", true },
+        { "/usr/local/lib/credstore.encrypted", true },
+        { "/usr/lib/credstore.encrypted", true },
+};
+
+int nb_store_look(const char *folder) {
+        _cleanup_(nb_closep) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat st;
+
+        return fd < 0 || fstatat(fd, ".", &st, 0) < 0 ? -errno : 0;
+}
+
+void nb_sources_find_stores(struct nb_sources *sources) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < NB_STORES_N; i++)
+                if (!nb_stores[i].is_sealed && nb_store_look(nb_stores[i].folder) >= 0)
+                        sources->stores[n++] = nb_stores[i].folder;
+        sources->stores[n] = NULL;
+}
+
 /* --- What is kept in memory --- */
 
 struct nb_kept {
@@ -318,7 +349,7 @@ static int read_stored(const struct nb_sources *sources, const char *name, size_
                        struct nb_secret *ret, struct stat *ret_stat) {
         int r = -ENOENT;
 
-        for (size_t i = 0; r == -ENOENT && sources->stores && sources->stores[i]; i++)
+        for (size_t i = 0; r == -ENOENT && sources->stores[i]; i++)
                 r = nb_sources_read_stored(sources->stores[i], name, max, ret, ret_stat);
         return r;
 }
@@ -326,14 +357,13 @@ static int read_stored(const struct nb_sources *sources, const char *name, size_
 /* Returns the access of others to the credential in its store: systemd delivers a credential with
  * mode 0400 even if others can read it there. */
 static mode_t find_mode(const char *name, const struct nb_secret *delivered) {
-        static const char *const folders[] = { "/etc/credstore", "/run/credstore",
-                                               "/usr/local/lib/credstore", "/usr/lib/credstore" };
-
-        for (size_t i = 0; i < N_ELEMENTS(folders); i++) {
+        for (size_t i = 0; i < NB_STORES_N; i++) {
                 _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
                 struct stat st = { 0 };
 
-                if (nb_sources_read_stored(folders[i], name, delivered->len, &stored, &st) >= 0 &&
+                if (!nb_stores[i].is_sealed &&
+                    nb_sources_read_stored(nb_stores[i].folder, name, delivered->len, &stored,
+                                           &st) >= 0 &&
                     stored.len > 0 && stored.len == delivered->len &&
                     !memcmp(stored.data, delivered->data, stored.len))
                         return st.st_mode & 0007;

@@ -28,17 +28,32 @@
 #define NB_SOURCES_VARIABLE "NODE_BOOTSTRAP_SOURCES"
 #define NB_SOURCES_MAX (7 * 1024 * 1024) /* bytes; less than LimitFSIZE= of the units */
 
+/* The folders in which systemd looks for a credential (systemd.exec(5)), strongest first; encrypted
+ * ones only if there is no other. */
+#define NB_STORES_N 10
+extern const struct nb_store {
+        const char *folder;
+        bool is_sealed; /* of encrypted credentials */
+} nb_stores[NB_STORES_N];
+
+/* Whether this user can list a store and search it. 0, -errno. */
+int nb_store_look(const char *folder);
+
 struct nb_sources {
-        const char *config_directory;      /* NULL: read no configuration files */
-        const char *credentials_directory; /* $CREDENTIALS_DIRECTORY; NULL: not run by systemd */
-        const char *const *stores; /* credential stores to read instead, in order of precedence,
-                                      ending with NULL; NULL: none */
+        const char *config_directory;        /* NULL: read no configuration files */
+        const char *credentials_directory;   /* $CREDENTIALS_DIRECTORY; NULL: not run by systemd */
+        const char *stores[NB_STORES_N + 1]; /* credential stores to read instead, in order of
+                                                precedence, ending with NULL */
         bool is_keeping; /* keep what is read in memory, for reads after privileges are dropped */
         struct nb_kept *kept;
 };
 
 /* Reads $CREDENTIALS_DIRECTORY. Nothing is allocated yet. */
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory);
+
+/* Sets `stores` to those that are not encrypted and that this user can read, as systemd would for
+ * the service. */
+void nb_sources_find_stores(struct nb_sources *sources);
 
 /* Wipes what is kept in memory; later reads are not kept. */
 void nb_sources_done(struct nb_sources *sources);

@@ -115,6 +115,8 @@ def test_settings_in_a_credential(new_node, cluster):
     node.path(KUBECONFIG).unlink()
     node.run("systemctl", "reload", UNIT)
     assert contents(node) == before
+    node.run("systemctl", "stop", UNIT)
+    look(node, "and without the service", "kubelet-stopped", 4, "kubelet-down")
 
 
 def test_paths_in_a_credential(new_node, cluster):

@@ -16,20 +16,6 @@
 #define CREDENTIAL_MAX ((size_t)256 * 1024)
 #define DROP_IN_MAX ((size_t)1024 * 1024)
 
-/* systemd.exec(5): strongest first; encrypted credentials only if there is no other. */
-const struct nb_check_store nb_check_stores[NB_CHECK_STORES_N] = {
-        { "/run/credentials/@system", false },
-        { "/etc/credstore", false },
-        { "/run/credstore", false },
-        { "/usr/local/lib/credstore", false },
-        { "/usr/lib/credstore", false },
-        { "/run/credentials/@encrypted", true },
-        { "/etc/credstore.encrypted", true },
-        { "/run/credstore.encrypted", true },
-        { "/usr/local/lib/credstore.encrypted", true },
-        { "/usr/lib/credstore.encrypted", true },
-};
-
 const char *const nb_check_credential_names[_NB_CHECK_CREDENTIAL_N] = {
         [NB_CHECK_TOKEN] = NB_CREDENTIAL_TOKEN,
         [NB_CHECK_TLS_BOOTSTRAP_TOKEN] = NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
@@ -71,14 +57,6 @@ static bool is_dangling(int folder_fd, const char *name) {
         return fstatat(folder_fd, name, &st, 0) < 0 && errno == ENOENT;
 }
 
-/* 0, -errno. */
-static int look_into(const char *folder) {
-        _cleanup_(nb_closep) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        struct stat st;
-
-        return fd < 0 || fstatat(fd, ".", &st, 0) < 0 ? -errno : 0;
-}
-
 /* Only drop-ins with a path or a value are listed: if there is only a name, systemd searches the
  * stores for it. */
 static void find_drop_ins(struct nb_check *check) {
@@ -104,27 +82,19 @@ static void find_drop_ins(struct nb_check *check) {
 }
 
 void nb_check_find_stores(struct nb_check *check) {
-        size_t n = 0;
-
         if (check->sources.credentials_directory)
                 return;
         find_drop_ins(check);
-        for (size_t i = 0; i < NB_CHECK_STORES_N; i++) {
-                const char *folder = nb_check_stores[i].folder;
+        nb_sources_find_stores(&check->sources);
+        for (size_t i = 0; i < NB_STORES_N; i++) {
                 _cleanup_(nb_closep) int fd = -1;
 
-                if (!nb_check_stores[i].is_sealed) {
-                        if (look_into(folder) >= 0)
-                                check->stores[n++] = folder;
-                        continue;
-                }
-                if (nb_folder_open(folder, &fd) < 0)
+                if (!nb_stores[i].is_sealed || nb_folder_open(nb_stores[i].folder, &fd) < 0)
                         continue;
                 for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
                         if (!is_dangling(fd, nb_check_credential_names[c]))
                                 check->sealed |= 1U << c;
         }
-        check->sources.stores = check->stores;
 }
 
 /* --- Their contents, without the secrets --- */
@@ -201,9 +171,9 @@ static bool print_credential(struct nb_check *check, unsigned credential) {
                              name, check->drop_ins[credential]);
         if (delivered)
                 is_found = print_in_folder(check, credential, delivered, false, false);
-        for (size_t i = 0; i < NB_CHECK_STORES_N && !delivered; i++)
-                is_found |= print_in_folder(check, credential, nb_check_stores[i].folder,
-                                            nb_check_stores[i].is_sealed, is_found);
+        for (size_t i = 0; i < NB_STORES_N && !delivered; i++)
+                is_found |= print_in_folder(check, credential, nb_stores[i].folder,
+                                            nb_stores[i].is_sealed, is_found);
         if (!is_found && check->shows_all)
                 nb_check_row(check, NB_CHECK_NOTE, "%s: not found", name);
         return is_found;
@@ -231,10 +201,10 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
         n += print_token(check, "token", &tokens->discovery, tokens->discovery_origin);
         n += print_token(check, "token for the request", &tokens->tls_bootstrap,
                          tokens->tls_bootstrap_origin);
-        for (size_t i = 0; i < NB_CHECK_STORES_N && !delivered; i++) {
-                const char *folder = nb_check_stores[i].folder;
+        for (size_t i = 0; i < NB_STORES_N && !delivered; i++) {
+                const char *folder = nb_stores[i].folder;
 
-                if (look_into(folder) != -EACCES)
+                if (nb_store_look(folder) != -EACCES)
                         continue;
                 nb_check_row(check, NB_CHECK_DOUBT, "cannot read %s: run as root", folder);
                 check->is_store_hidden = true;

@@ -56,12 +56,6 @@ enum nb_check_credential {
         (1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN | 1U << NB_CHECK_KUBECONFIG)
 extern const char *const nb_check_credential_names[_NB_CHECK_CREDENTIAL_N];
 
-#define NB_CHECK_STORES_N 10
-extern const struct nb_check_store {
-        const char *folder;
-        bool is_sealed; /* of encrypted credentials */
-} nb_check_stores[NB_CHECK_STORES_N];
-
 /* --- State --- */
 
 /* A step has the state of its worst row. */
@@ -96,7 +90,6 @@ struct nb_check {
         bool is_local;         /* --local */
         struct nb_check_output output;
 
-        const char *stores[NB_CHECK_STORES_N + 1]; /* readable ones, for `sources` */
         char drop_ins[_NB_CHECK_CREDENTIAL_N][NB_SETTINGS_PATH_MAX]; /* drop-in of the service that
                                                                         sets it; "" for none */
         unsigned sealed; /* bit n: only the service can read that credential */

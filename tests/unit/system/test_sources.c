@@ -98,14 +98,14 @@ static void a_document_that_is_too_large_is_refused(void **state) {
 }
 
 static void stores_are_read_if_no_credential_was_delivered(void **state) {
-        const char *const stores[] = { "/nonexistent", folder, NULL };
         _cleanup_(nb_buffer_done) struct nb_buffer order = NB_BUFFER_INIT(256);
         _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT, none = NB_SECRET_INIT;
         struct nb_failure f = { 0 };
 
         put("node-bootstrap.token", "secret", 0644);
         put("node-bootstrap.config", "stored", 0644);
-        sources.stores = stores;
+        sources.stores[0] = "/nonexistent";
+        sources.stores[1] = folder;
         assert_int_equal(nb_sources_credential(&sources, "node-bootstrap.token", 64, &secret, &f),
                          0);
         assert_string_equal(secret.data, "secret");
@@ -119,7 +119,7 @@ static void stores_are_read_if_no_credential_was_delivered(void **state) {
         assert_int_equal(nb_sources_credential(&sources, "node-bootstrap.token", 64, &none, &f),
                          -ENOENT);
         sources.credentials_directory = NULL;
-        sources.stores = NULL;
+        sources.stores[0] = NULL;
         assert_int_equal(nb_sources_credential(&sources, "node-bootstrap.token", 64, &none, &f),
                          -ENOENT);
         assert_int_equal(f.code, NB_NONE);
