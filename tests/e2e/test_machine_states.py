@@ -111,6 +111,7 @@ def test_settings_in_a_credential(new_node, cluster):
                            "node-bootstrap.config": settings(cluster, node={"name": name, "allowExisting": True})})
     await_well(node, name)
     look(node, "settings in a credential", "joined", 0, None)
+    assert "this machine has joined already\n" in node.run("node-bootstrap", "setup").stdout
     before = contents(node)
     node.path(KUBECONFIG).unlink()
     node.run("systemctl", "reload", UNIT)

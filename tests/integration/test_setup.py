@@ -298,6 +298,17 @@ def test_credentials_of_another_join_method_are_removed(image):
     assert image.credentials() == {"token": TOKEN}
 
 
+def test_settings_in_a_credential(image):
+    """They count as those of the files, and take precedence over what setup would write."""
+    store = image.root / CREDENTIALS
+    store.mkdir(parents=True)
+    (store / "node-bootstrap.config").write_text(HEADER + yaml.safe_dump({"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}))
+    image.refused("usage", f"10.0.0.2:6443 --token-file=@TOKEN@ --discovery-token-ca-cert-hash {PIN}",
+                  "discovery.endpoints on the command line is overridden by credential 'node-bootstrap.config'")
+    image.good("--token-file=@TOKEN@")
+    assert image.credentials()["token"].strip() == TOKEN and not (image.root / DOCUMENT).exists()
+
+
 def test_a_credential_is_removed_after_the_new_one_is_written(image):
     """With the same settings, a full disk leaves the old credential."""
     image.good(GOOD)

@@ -13,6 +13,29 @@
 
 /* --- Settings --- */
 
+/* Reads a credential that this machine was booted with. 0; -ENOENT if there is none; -errno. */
+static int read_delivered(const struct nb_setup *setup, const char *name, struct nb_secret *ret) {
+        char path[NB_SETUP_PATH_SIZE];
+
+        snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
+        return setup->root ? -ENOENT : nb_path_read(-1, path, NB_SETUP_SECRET_MAX, ret);
+}
+
+/* setup never writes this credential, but its settings take precedence over those of files. */
+static int put_config(struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret config = NB_SECRET_INIT;
+        int r = read_delivered(setup, NB_CREDENTIAL_CONFIG, &config);
+
+        if (r < 0)
+                r = nb_setup_read_stored(setup, NB_CREDENTIAL_CONFIG, &config, f);
+        if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
+                return r;
+        return nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG, 0400,
+                              r < 0 ? NULL : &config) < 0
+                       ? nb_failure_set_memory(f)
+                       : 0;
+}
+
 /* A damaged document of ours can be replaced. */
 int nb_setup_load(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
@@ -39,6 +62,9 @@ int nb_setup_load(struct nb_setup *setup, struct nb_failure *f) {
         setup->is_document_new = is_any_set &&
                                  (stored.len != document->len ||
                                   memcmp(stored.data, document->data, stored.len) != 0);
+        r = put_config(setup, f);
+        if (r < 0)
+                return r;
         r = nb_documents_merge(&setup->sources, NULL, NULL, &setup->now, f);
         if (r >= 0 || !setup->is_forced || !is_any_set)
                 return r;
@@ -148,13 +174,11 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
         const struct nb_secret *new = &setup->secrets[secret], *value = new;
         const char *name = nb_setup_secret_names[secret];
         char before[128] = "a value that cannot be decrypted here", after[128];
-        char path[NB_SETUP_PATH_SIZE], what[128];
+        char what[128];
         bool is_kept;
         int r;
 
-        snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
-        if (!setup->root && nb_path_read(-1, path, NB_SETUP_SECRET_MAX, &delivered) != -ENOENT &&
-            new->data)
+        if (read_delivered(setup, name, &delivered) != -ENOENT && new->data)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "this machine was booted with a credential %s, which "
                                       "takes precedence over the one that setup would write",
