@@ -200,7 +200,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--present", type=int, default=0)
     arguments = parser.parse_args()
-    assets = Path(os.environ["KUBEBUILDER_ASSETS"])
+    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
     missing = controlplane.check_assets(assets)
     if missing:
         sys.exit(missing)

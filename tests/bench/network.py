@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""network.py [ROUNDS]: a join across a network with a delay, beside kubelet's TLS bootstrap and `kubeadm join`, with one real control plane.
+"""network.py BUILD [--rounds=N]: a join across a network with a delay, beside kubelet's TLS bootstrap and `kubeadm join`, with one real control plane.
 
-As root, with KUBEBUILDER_ASSETS as for `run`, and NB_BUILDDIR, a build folder. Machines reach the API server only through a pair of TUN
+BUILD is a build folder of meson. As root, with KUBEBUILDER_ASSETS as for tests/run. Machines reach the API server only through a pair of TUN
 devices, of which this program holds each packet for half of the round trip: TCP's own handshake is delayed as well.
 """
 
+import argparse
 import contextlib
 import fcntl
 import heapq
@@ -89,7 +90,7 @@ class Network:
 
 
 class Bench:
-    def __init__(self, assets, work):
+    def __init__(self, assets, work, build):
         self.assets, self.work, self.network = assets, work, Network()
         self.plane = controlplane.ControlPlane(assets, work / "cluster", apiserver=["--bind-address=0.0.0.0"])
         self.plane.front = Direct(self.plane.port)
@@ -97,8 +98,7 @@ class Bench:
         self.plane.start()
         self.plane.upload_config()
         self.token = self.plane.token()
-        program = Path(os.environ["NB_BUILDDIR"]).resolve()
-        self.program = next(path for path in program.glob("**/node-bootstrap") if path.is_file())
+        self.program = next(path for path in build.glob("**/node-bootstrap") if path.is_file())
 
     def start(self, *command, log, **environment):
         with open(log, "wb") as file:
@@ -164,21 +164,27 @@ class Bench:
 
 
 def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    assets = Path(os.environ["KUBEBUILDER_ASSETS"]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=lambda name: Path(name).resolve())
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", "")).resolve()
+    missing = controlplane.check_assets(assets)
+    if missing:
+        sys.exit(missing)
     work = isolation.cache() / "mnt"
     isolation.enter(work)
     for path in ("/etc", "/var/lib"):           # what kubeadm writes is not seen by the machine
         upper, scratch = work / f"upper{path}", work / f"work{path}"
         upper.mkdir(parents=True), scratch.mkdir(parents=True)
         isolation.mount("overlay", path, "overlay", 0, f"lowerdir={path},upperdir={upper},workdir={scratch}")
-    bench = Bench(assets, work)
-    print(f"Kubernetes 1.{bench.plane.minor}; medians of {rounds} rounds. Columns: the time of one round trip, the program, the time from the first")
+    bench = Bench(assets, work, arguments.build)
+    print(f"Kubernetes 1.{bench.plane.minor}; medians of {arguments.rounds} rounds. Columns: the time of one round trip, the program, the time from the first")
     print("packet to the certificate, the number of round trips, and the part of the time that is not spent on round trips.")
     try:
         for delay in (0.05, 0.15):
             for what, join in (("node-bootstrap join", bench.ours), ("kubelet's TLS bootstrap", bench.kubelets), ("kubeadm join", bench.kubeadms)):
-                figures = [bench.measure(join, f"{join.__name__}-{delay * 1000:.0f}-{number}", delay) for number in range(rounds)]
+                figures = [bench.measure(join, f"{join.__name__}-{delay * 1000:.0f}-{number}", delay) for number in range(arguments.rounds)]
                 wall, trips, rest = (statistics.median(column) for column in zip(*figures))
                 print(f"{delay * 1000:>4.0f} ms  {what:24}{wall * 1000:>8.0f} ms {trips:>6.1f}{rest * 1000:>8.0f} ms", flush=True)
     finally:
