@@ -90,12 +90,13 @@ static int run_command(struct nb_options *options, const char **ret_name, struct
                               nb_word_quote(options->value, quoted));
 }
 
-/* Whoever reads the output must learn that a part of it is missing. */
+/* Whoever reads the output must learn that a part of it is missing. Not through the log, which
+ * check mutes. */
 static int end_output(int status) {
         if (nb_stream_flush(stdout) >= 0)
                 return status;
-        nb_log(LOG_ERR, NB_NONE,
-               "cannot write to standard output: at least a part of the output is missing");
+        fputs("node-bootstrap: cannot write to standard output: the output is incomplete\n",
+              stderr);
         return status > 0 ? status : EX_CANTCREAT;
 }
 

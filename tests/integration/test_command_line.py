@@ -36,7 +36,7 @@ def run(*words):
 
 
 @pytest.mark.parametrize("words", ["node-bootstrap --help", "node-bootstrap --version", "node-bootstrap explain", "node-bootstrap setup --help",
-                                   "node-bootstrap setup --dry-run --no-start -", "node-bootstrap-admin --help", "node-bootstrap-admin --version",
+                                   "node-bootstrap setup --dry-run --no-start -", "node-bootstrap setup --dry-run --no-start --json -", "node-bootstrap-admin --help", "node-bootstrap-admin --version",
                                    "node-bootstrap-admin token create --dry-run"])
 def test_output_that_is_lost(tmp_path, words):
     """Whoever reads a file with a part of it must not take it for the whole."""
@@ -46,6 +46,13 @@ def test_output_that_is_lost(tmp_path, words):
         done = subprocess.run([find_program(name), *words, *([f"--root={tmp_path}"] if "setup" in words and "-" in words else [])], env={},
                               input=line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 73 and "cannot write to standard output: " in done.stderr
+
+
+def test_output_of_check_that_is_lost():
+    """A failed check keeps its exit status, and the process that prints, which logs nothing, still reports the loss."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([find_program("node-bootstrap"), "check", "--user-data=/dev/null"], env={}, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and "cannot write to standard output: " in done.stderr
 
 
 @pytest.mark.parametrize("row", WRONG, ids=[row[0] for row in WRONG])

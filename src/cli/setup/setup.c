@@ -198,7 +198,14 @@ static int print_json(struct nb_setup *setup, int fd, int status, const struct n
         nb_json_put_integer(writer, "exitStatus", status);
         nb_failure_put_json(f, "failure", writer);
         r = nb_json_finish(writer);
-        return r < 0 ? r : nb_fd_write(fd, writer->buffer->data, writer->buffer->len);
+        if (r >= 0 && dup2(fd, STDOUT_FILENO) < 0)
+                r = -errno;
+        if (r < 0)
+                return r;
+        /* main() reports an output that is lost, but not what was lost on standard error. */
+        clearerr(stdout);
+        (void)fwrite(writer->buffer->data, 1, writer->buffer->len, stdout);
+        return 0;
 }
 
 int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
