@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
         if (r >= 0 || (r == -ECANCELED && f.code == NB_NONE)) {
                 int written = nb_stream_flush(stdout);
 
-                if (written >= 0 || r > 0)
+                if (written >= 0)
                         return r < 0 ? 0 : r;
                 r = nb_failure_set(&f, NB_ADMIN_OUTPUT_UNWRITABLE, written,
                                    "cannot write to standard output: %m");
