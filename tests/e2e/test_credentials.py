@@ -92,6 +92,19 @@ def test_settings(node, cluster):
     joined_by(node, token)
 
 
+def test_settings_that_setup_finds(node, cluster):
+    """In each store, and behind a link, as systemd."""
+    def refuses():
+        done = node.run("node-bootstrap", "setup", "192.0.2.254:6443", "--dry-run", check=False)
+        return done.returncode == 64 and "is overridden by credential 'node-bootstrap.config'" in done.stdout
+
+    put(node, "/usr/lib/credstore/node-bootstrap.config", settings(cluster))
+    assert refuses()
+    put(node, "/etc/credstore/.keep", "")
+    node.run("sh", "-c", "mv /usr/lib/credstore/node-bootstrap.config /root/ && ln -s /root/node-bootstrap.config /etc/credstore/")
+    assert refuses()
+
+
 # Encrypted for this machine.
 
 @pytest.mark.parametrize("folder", ["/etc/credstore.encrypted", "/run/credstore.encrypted"])

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -13,25 +14,30 @@
 
 /* --- Settings --- */
 
-/* Reads a credential that this machine was booted with. 0; -ENOENT if there is none; -errno. */
-static int read_delivered(const struct nb_setup *setup, const char *name, struct nb_secret *ret) {
-        char path[NB_SETUP_PATH_SIZE];
-
-        snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
-        return setup->root ? -ENOENT : nb_path_read(-1, path, NB_SETUP_SECRET_MAX, ret);
-}
-
-/* setup never writes this credential, but its settings take precedence over those of files. */
+/* setup never writes this credential, but its settings take precedence over those of files. Follows
+ * links, as systemd does. */
 static int put_config(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret config = NB_SECRET_INIT;
-        int r = read_delivered(setup, NB_CREDENTIAL_CONFIG, &config);
+        const char *const *stores = setup->sources.stores;
+        struct stat st = { .st_mode = 0400 };
+        int r = -ENOENT;
 
-        if (r < 0)
+        if (!setup->root)
+                nb_sources_find_stores(&setup->sources);
+        for (; r == -ENOENT && *stores; stores++) {
+                r = nb_sources_read_stored(*stores, NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &config,
+                                           &st);
+                if (r < 0 && r != -ENOENT)
+                        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
+                                              "cannot read '%s/%s': %m", *stores,
+                                              NB_CREDENTIAL_CONFIG);
+        }
+        if (r == -ENOENT)
                 r = nb_setup_read_stored(setup, NB_CREDENTIAL_CONFIG, &config, f);
         if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
                 return r;
-        return nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG, 0400,
-                              r < 0 ? NULL : &config) < 0
+        return nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG,
+                              st.st_mode, r < 0 ? NULL : &config) < 0
                        ? nb_failure_set_memory(f)
                        : 0;
 }
@@ -174,11 +180,13 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
         const struct nb_secret *new = &setup->secrets[secret], *value = new;
         const char *name = nb_setup_secret_names[secret];
         char before[128] = "a value that cannot be decrypted here", after[128];
-        char what[128];
+        char path[NB_SETUP_PATH_SIZE], what[128];
         bool is_kept;
         int r;
 
-        if (read_delivered(setup, name, &delivered) != -ENOENT && new->data)
+        snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
+        if (!setup->root && nb_path_read(-1, path, NB_SETUP_SECRET_MAX, &delivered) != -ENOENT &&
+            new->data)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "this machine was booted with a credential %s, which "
                                       "takes precedence over the one that setup would write",
