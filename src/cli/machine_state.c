@@ -361,14 +361,17 @@ void nb_machine_units_done(struct nb_machine_units *units) {
 int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
         _cleanup_(nb_machine_units_done) struct nb_machine_units units;
         const char *before = sources->credentials_directory;
+        bool are_settings_hidden = false;
         int r;
 
         nb_machine_units_read(&units);
         if (!before && access(CREDENTIALS, R_OK | X_OK) == 0)
                 sources->credentials_directory = CREDENTIALS;
-        else if (!before)
+        else if (!before) {
                 nb_sources_find_stores(sources);
-        r = nb_machine_judge(sources, &units, false, ret_state);
+                are_settings_hidden = nb_sources_is_sealed(sources, NB_CREDENTIAL_CONFIG);
+        }
+        r = nb_machine_judge(sources, &units, are_settings_hidden, ret_state);
         sources->credentials_directory = before;
         sources->stores[0] = NULL;
         return r;

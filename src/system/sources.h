@@ -55,6 +55,10 @@ void nb_sources_init(struct nb_sources *ret_sources, const char *config_director
  * the service. */
 void nb_sources_find_stores(struct nb_sources *sources);
 
+/* Whether there is an encrypted credential whose value is not kept in memory: only the service can
+ * read it. */
+bool nb_sources_is_sealed(const struct nb_sources *sources, const char *name);
+
 /* Wipes what is kept in memory; later reads are not kept. */
 void nb_sources_done(struct nb_sources *sources);
 

@@ -86,15 +86,9 @@ void nb_check_find_stores(struct nb_check *check) {
                 return;
         find_drop_ins(check);
         nb_sources_find_stores(&check->sources);
-        for (size_t i = 0; i < NB_STORES_N; i++) {
-                _cleanup_(nb_closep) int fd = -1;
-
-                if (!nb_stores[i].is_sealed || nb_folder_open(nb_stores[i].folder, &fd) < 0)
-                        continue;
-                for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
-                        if (!is_dangling(fd, nb_check_credential_names[c]))
-                                check->sealed |= 1U << c;
-        }
+        for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
+                if (nb_sources_is_sealed(&check->sources, nb_check_credential_names[c]))
+                        check->sealed |= 1U << c;
 }
 
 /* --- Their contents, without the secrets --- */
