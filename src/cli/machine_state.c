@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/kubelet.h"
 #include "cli/machine_state.h"
 #include "method/cluster_identity.h"
@@ -24,6 +25,8 @@
 
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
+
+#define DROP_IN_MAX ((size_t)1024 * 1024)
 
 static const struct {
         const char *name;
@@ -358,9 +361,32 @@ void nb_machine_units_done(struct nb_machine_units *units) {
         nb_secret_done(&units->kubelet);
 }
 
+bool nb_machine_units_find_drop_in(const struct nb_machine_units *units, struct nb_sources *sources,
+                                   const char *credential,
+                                   char ret_path[static NB_SETTINGS_PATH_MAX]) {
+        char path[NB_SETTINGS_PATH_MAX], assignment[64];
+        const char *word = NULL;
+        bool is_found = false;
+        size_t len = 0;
+
+        snprintf(assignment, sizeof(assignment), "=%s:", credential);
+        while ((word = nb_unit_next_word(units->service.data, "DropInPaths", word, &len))) {
+                _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+
+                nb_text_copy_line(word, len, path, sizeof(path));
+                if (nb_sources_read(sources, path, DROP_IN_MAX, &text, NULL) < 0 ||
+                    !strstr(text.data, assignment))
+                        continue;
+                memcpy(ret_path, path, sizeof(path));
+                is_found = true;
+        }
+        return is_found;
+}
+
 int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
         _cleanup_(nb_machine_units_done) struct nb_machine_units units;
         const char *before = sources->credentials_directory;
+        char drop_in[NB_SETTINGS_PATH_MAX];
         bool are_settings_hidden = false;
         int r;
 
@@ -369,7 +395,9 @@ int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_sta
                 sources->credentials_directory = CREDENTIALS;
         else if (!before) {
                 nb_sources_find_stores(sources);
-                are_settings_hidden = nb_sources_is_sealed(sources, NB_CREDENTIAL_CONFIG);
+                are_settings_hidden = nb_machine_units_find_drop_in(
+                                              &units, sources, NB_CREDENTIAL_CONFIG, drop_in) ||
+                                      nb_sources_is_sealed(sources, NB_CREDENTIAL_CONFIG);
         }
         r = nb_machine_judge(sources, &units, are_settings_hidden, ret_state);
         sources->credentials_directory = before;

@@ -32,6 +32,12 @@ struct nb_machine_units {
 void nb_machine_units_read(struct nb_machine_units *ret_units);
 void nb_machine_units_done(struct nb_machine_units *units);
 
+/* Finds the drop-in of the service that sets a credential with a path or a value: of one with only
+ * a name, systemd searches the stores. Changes `ret_path` only if there is one. */
+bool nb_machine_units_find_drop_in(const struct nb_machine_units *units, struct nb_sources *sources,
+                                   const char *credential,
+                                   char ret_path[static NB_SETTINGS_PATH_MAX]);
+
 enum nb_machine_kind {
         NB_MACHINE_JOINED, /* and kubelet runs */
         NB_MACHINE_KUBELET_UNPREPARED,

@@ -106,8 +106,11 @@ def test_kubelet(joined):
     node.run("systemctl", "stop", UNIT)
     node.set_host_name(f"{node.name}-x")
     node.run("sh", "-c", "mkdir -p /etc/credstore.encrypted && echo sealed >/etc/credstore.encrypted/node-bootstrap.config")
-    assert json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)["state"] == "kubelet-stopped"
-    assert "kubelet-down: " in node.run("node-bootstrap", "check", "--local", check=False).stdout
+    for _ in range(2):
+        assert json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)["state"] == "kubelet-stopped"
+        assert "kubelet-down: " in node.run("node-bootstrap", "check", "--local", check=False).stdout
+        node.run("rm", "--force", "/etc/credstore.encrypted/node-bootstrap.config")
+        node.drop_in(UNIT, "[Service]\nLoadCredential=node-bootstrap.config:/root/node-bootstrap.config\n")
 
 
 def test_settings_in_a_credential(new_node, cluster):

@@ -14,7 +14,6 @@
 #include "system/unit.h"
 
 #define CREDENTIAL_MAX ((size_t)256 * 1024)
-#define DROP_IN_MAX ((size_t)1024 * 1024)
 
 const char *const nb_check_credential_names[_NB_CHECK_CREDENTIAL_N] = {
         [NB_CHECK_TOKEN] = NB_CREDENTIAL_TOKEN,
@@ -57,38 +56,18 @@ static bool is_dangling(int folder_fd, const char *name) {
         return fstatat(folder_fd, name, &st, 0) < 0 && errno == ENOENT;
 }
 
-/* Only drop-ins with a path or a value are listed: if there is only a name, systemd searches the
- * stores for it. */
-static void find_drop_ins(struct nb_check *check) {
-        const char *word = NULL;
-        size_t len = 0;
-
-        while ((word = nb_unit_next_word(check->units.service.data, "DropInPaths", word, &len))) {
-                _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-                char path[NB_SETTINGS_PATH_MAX], assignment[64];
-
-                nb_text_copy_line(word, len, path, sizeof(path));
-                if (nb_sources_read(&check->sources, path, DROP_IN_MAX, &text, NULL) < 0)
-                        continue;
-                for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++) {
-                        snprintf(assignment, sizeof(assignment),
-                                 "=%s:", nb_check_credential_names[c]);
-                        if (!strstr(text.data, assignment))
-                                continue;
-                        memcpy(check->drop_ins[c], path, sizeof(path));
-                        check->sealed |= 1U << c;
-                }
-        }
-}
-
 void nb_check_find_stores(struct nb_check *check) {
         if (check->sources.credentials_directory)
                 return;
-        find_drop_ins(check);
         nb_sources_find_stores(&check->sources);
-        for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
-                if (nb_sources_is_sealed(&check->sources, nb_check_credential_names[c]))
+        for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++) {
+                const char *name = nb_check_credential_names[c];
+
+                if (nb_machine_units_find_drop_in(&check->units, &check->sources, name,
+                                                  check->drop_ins[c]) ||
+                    nb_sources_is_sealed(&check->sources, name))
                         check->sealed |= 1U << c;
+        }
 }
 
 /* --- Their contents, without the secrets --- */
