@@ -225,7 +225,6 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
                 { reset->record.certificate, false, 0, judge_certificate },
                 { reset->link, true, 0, NULL },
                 { settings->ca_file, true, NB_CA_FILE_MAX, judge_ca },
-                { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
                 { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
                 { NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE, true, NB_INSTANCE_MAX,
                   judge_instance },
@@ -255,7 +254,10 @@ int nb_remove_join(const struct nb_context *context, const struct nb_record *las
         const struct nb_settings *settings = &context->settings;
         const char *store = settings->certificate_directory;
         struct reset reset = { .context = context };
-        const struct row record = { .path = reset.record_path };
+        /* Without the record, or the file that says where it is, a repeated reset would remove
+         * nothing. */
+        const struct row last_rows[] = { { .path = NB_KUBELET_ENV_PATH },
+                                         { .path = reset.record_path } };
         int r;
 
         snprintf(reset.link, sizeof(reset.link), "%s/" NB_STORE_CURRENT, store);
@@ -277,10 +279,11 @@ int nb_remove_join(const struct nb_context *context, const struct nb_record *las
         r = clear_state(f);
         if (r < 0)
                 return r;
-        /* Remove the record last: without it, a repeated reset would remove nothing. */
-        r = remove_row(&reset, &record, f);
-        if (r < 0)
-                return r;
+        for (size_t i = 0; i < N_ELEMENTS(last_rows); i++) {
+                r = remove_row(&reset, &last_rows[i], f);
+                if (r < 0)
+                        return r;
+        }
         if (reset.is_renewed && !reset.is_taken_over)
                 printf("left     the certificate that kubelet has renewed since: it stays valid "
                        "until it expires\n");

@@ -130,18 +130,23 @@ int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *
         return r < 0 ? r : nb_context_recall(context, f);
 }
 
-void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sources *sources,
-                        bool is_by_record) {
+/* Sets the paths that the last join recorded. */
+static void recall_paths(int root_fd, struct nb_settings *settings) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
 
+        if (nb_path_read(root_fd, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text) >= 0)
+                nb_kubelet_env_find_paths(text.data, text.len, settings);
+}
+
+void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sources *sources,
+                        bool is_by_record) {
         *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
         if (!is_by_record) {
                 nb_documents_salvage(sources, &context->settings);
                 return;
         }
         nb_settings_init(&context->settings);
-        if (nb_path_read(root_fd, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text) >= 0)
-                nb_kubelet_env_find_paths(text.data, text.len, &context->settings);
+        recall_paths(root_fd, &context->settings);
 }
 
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
@@ -150,14 +155,18 @@ int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sour
         struct nb_settings *settings = &context->settings;
         int r;
 
-        if (nb_context_load(context, root_fd, sources, ret_ignored) >= 0)
-                return nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
-        for (unsigned is_by_record = 0;; is_by_record++) {
+        if (nb_context_load(context, root_fd, sources, ret_ignored) < 0) {
                 nb_context_done(context);
-                nb_context_salvage(context, root_fd, sources, is_by_record);
+                nb_context_salvage(context, root_fd, sources, false);
+        }
+        /* The settings may have changed since, or be in a credential, which only the service
+         * receives. */
+        recall_paths(root_fd, settings);
+        r = nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
+        if (r == 0) {
+                nb_settings_init(settings);
+                recall_paths(root_fd, settings);
                 r = nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
-                if (r != 0 || is_by_record)
-                        break;
         }
         if (r > 0 && ret_record->kubeconfig[0])
                 memcpy(settings->kubeconfig, ret_record->kubeconfig, sizeof(settings->kubeconfig));

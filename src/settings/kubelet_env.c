@@ -5,6 +5,7 @@
 
 #define KEY_KUBECONFIG "NODE_BOOTSTRAP_KUBECONFIG="
 #define KEY_DIRECTORY "NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY="
+#define KEY_CA_FILE "NODE_BOOTSTRAP_CA_FILE="
 
 void nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
                            struct nb_buffer *ret) {
@@ -13,6 +14,8 @@ void nb_kubelet_env_format(const char *node_name, const struct nb_settings *sett
                 nb_buffer_printf(ret, KEY_KUBECONFIG "%s\n", settings->kubeconfig);
         if (nb_setting_is_set(settings, NB_SETTING_CERTIFICATE_DIRECTORY))
                 nb_buffer_printf(ret, KEY_DIRECTORY "%s\n", settings->certificate_directory);
+        if (nb_setting_is_set(settings, NB_SETTING_CA_FILE))
+                nb_buffer_printf(ret, KEY_CA_FILE "%s\n", settings->ca_file);
 }
 
 static void take_path(const char *line, size_t len, const char *key,
@@ -33,6 +36,7 @@ void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_settings 
 
                 take_path(line, line_len, KEY_KUBECONFIG, settings->kubeconfig);
                 take_path(line, line_len, KEY_DIRECTORY, settings->certificate_directory);
+                take_path(line, line_len, KEY_CA_FILE, settings->ca_file);
                 line += line_len + 1;
         }
 }

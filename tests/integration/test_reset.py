@@ -120,6 +120,18 @@ def test_settings_that_cannot_be_used(machine, text):
     assert "using the paths of the last join: the settings cannot be used (" in line and "config.yaml" in line
 
 
+def test_settings_that_reset_does_not_see(machine):
+    """They are in a credential, which only the service receives. The last join recorded its paths, in a file that is removed late."""
+    settings = (machine.etc / "config.yaml").read_text()
+    machine.write_settings(settings.replace("kubelet:\n", "") + PATHS + "  caFile: /srv/pki/ca.crt\n")
+    machine.unit().joined()
+    machine.write_settings(settings)
+    run = reset(machine)
+    assert machine.target_names() == {}
+    removed = [line.split("/", 1)[1] for line in run.stdout.splitlines() if line.startswith("removed ")]
+    assert removed[-2:] == [ENV, "srv/node-bootstrap.json"]
+
+
 def test_machine_joined_by_another_program(machine, server):
     machine.put(machine.KUBECONFIG, node_kubeconfig(f"https://{server.endpoint}"))
     machine.put(f"{machine.PKI}/kubelet-client-2026-01-02-03-04-05.pem", "theirs")

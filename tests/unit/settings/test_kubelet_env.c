@@ -17,7 +17,8 @@ static void formats_the_name(void **state) {
 
 static void finds_paths_that_are_not_the_default(void **state) {
         static const char yaml[] = "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\nkubelet:\n"
-                                   "  kubeconfig: /srv/a b\n  certificateDirectory: /srv/pki\n";
+                                   "  kubeconfig: /srv/a b\n  certificateDirectory: /srv/pki\n"
+                                   "  caFile: /srv/ca.crt\n";
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
         const struct nb_settings_source source = { .origin = "x" };
         struct nb_settings settings, found;
@@ -30,6 +31,7 @@ static void finds_paths_that_are_not_the_default(void **state) {
         nb_kubelet_env_find_paths(text.data, text.len, &found);
         assert_string_equal(found.kubeconfig, "/srv/a b");
         assert_string_equal(found.certificate_directory, "/srv/pki");
+        assert_string_equal(found.ca_file, "/srv/ca.crt");
 }
 
 static void finds_no_path(void **state) {
