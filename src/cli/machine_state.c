@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/kubelet.h"
@@ -312,19 +313,13 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
                 nb_unit_read_state(units->kubelet.data, &ret_state->kubelet);
         ret_state->refreshed = units->refreshed;
         ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
-        r = nb_node_inspect(-1, sources, node, &f);
+        r = nb_node_inspect(-1, sources, are_settings_hidden, node, &f);
         if (r == -ENOMEM)
                 return r;
         /* Another file is where the kubeconfig should be. */
         if (r < 0) {
                 node->inspection.state = NB_NODE_STATE_UNREADABLE;
                 memcpy(node->inspection.detail, f.detail, sizeof(f.detail));
-        }
-        if (are_settings_hidden && node->inspection.state == NB_NODE_STATE_OTHER_NODE &&
-            node->present.has_record) {
-                memcpy(node->context.node_name, node->present.record.node,
-                       sizeof(node->context.node_name));
-                nb_present_classify(&node->present, &node->context, &node->inspection);
         }
         /* A refresh that has changed something wrote the record; systemd forgets at a reboot. */
         if (ret_state->refreshed == 0)

@@ -72,8 +72,8 @@ struct nb_machine_state {
 };
 
 /*
- * With `are_settings_hidden`, only the service can read some of the settings: the node name is then
- * that of the last join. Release `state` with nb_machine_state_done(). 0 or -ENOMEM.
+ * With `are_settings_hidden`, only the service can read some of the settings; see
+ * nb_node_inspect(). Release `state` with nb_machine_state_done(). 0 or -ENOMEM.
  */
 int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *units,
                      bool are_settings_hidden, struct nb_machine_state *ret_state);

@@ -125,7 +125,7 @@ static bool is_joined_anyway(const struct arguments *arguments, enum step step,
         struct nb_failure ignored = { 0 };
 
         if (arguments->is_refresh || arguments->is_reset || is_process_left(arguments, step) ||
-            nb_node_inspect(arguments->root_fd, arguments->sources, &node, &ignored) < 0 ||
+            nb_node_inspect(arguments->root_fd, arguments->sources, false, &node, &ignored) < 0 ||
             !nb_inspection_is_kept(inspection))
                 return false;
         nb_log_field(NB_FIELD_NODE, "%s", inspection->node);

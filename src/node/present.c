@@ -381,15 +381,21 @@ static int inspect(struct nb_node *node, struct nb_failure *f) {
         return 0;
 }
 
-int nb_node_inspect(int root_fd, struct nb_sources *sources, struct nb_node *ret_node,
-                    struct nb_failure *f) {
+int nb_node_inspect(int root_fd, struct nb_sources *sources, bool are_settings_hidden,
+                    struct nb_node *ret_node, struct nb_failure *f) {
         struct nb_failure settings = { 0 };
+        bool is_loaded;
         int r;
 
         *ret_node = (struct nb_node){ 0 };
-        if (nb_context_load(&ret_node->context, root_fd, sources, &settings) >= 0)
-                return inspect(ret_node, f);
-        for (unsigned is_by_record = 0;; is_by_record++) {
+        is_loaded = nb_context_load(&ret_node->context, root_fd, sources, &settings) >= 0;
+        if (is_loaded) {
+                r = inspect(ret_node, f);
+                if (!are_settings_hidden ||
+                    (r >= 0 && nb_inspection_is_kept(&ret_node->inspection)))
+                        return r;
+        }
+        for (unsigned is_by_record = is_loaded;; is_by_record++) {
                 nb_node_done(ret_node);
                 nb_failure_clear(f);
                 ret_node->settings = settings;

@@ -4,8 +4,10 @@
 By SMBIOS and fw_cfg: test_vm.py. As a credential of a container out of a file: test_secrecy.py.
 """
 
+import json
+
 import pytest
-from harness.node import CURRENT, UNIT, settings
+from harness.node import CURRENT, KUBECONFIG, UNIT, settings
 from harness.wait import until
 
 pytestmark = pytest.mark.each_release
@@ -46,9 +48,9 @@ def put(node, name, text):
     node.run("sh", "-c", f"mkdir -p -m 0700 {name.rpartition('/')[0]} && umask 077 && cat >{name}", stdin=str(text))
 
 
-def encrypt(node, token, *where):
+def encrypt(node, token, *where, name=NAME):
     """With the machine's own key; warnings about that key are dropped."""
-    command = f"systemd-creds encrypt --with-key=host --name={NAME} {' '.join(where)} 2>/dev/null"
+    command = f"systemd-creds encrypt --with-key=host --name={name} {' '.join(where)} 2>/dev/null"
     return node.run("sh", "-c", command, stdin=str(token)).stdout
 
 
@@ -122,6 +124,28 @@ def test_encrypted_in_a_drop_in(node, cluster):
     drop_in(node, encrypt(node, token, "--pretty", "-", "-"))
     assert token.secret not in node.run("systemctl", "cat", UNIT).stdout
     joined_by(node, token)
+
+
+def test_encrypted_settings(node, cluster):
+    """Only the running service can read them: the commands look where its last join wrote."""
+    paths = {"kubeconfig": "/var/lib/kubelet/kubeconfig", "certificateDirectory": "/var/lib/kubelet/certificates", "caFile": "/var/lib/kubelet/ca.crt"}
+    name, path = "node-bootstrap.config", "/etc/credstore.encrypted/node-bootstrap.config"
+    put(node, f"/run/credstore/{NAME}", cluster.token())
+    put(node, "/etc/credstore.encrypted/.keep", "")
+    encrypt(node, settings(cluster, node={"name": f"{node.name}-x"}, kubelet=paths), "-", path, name=name)
+    drop_in(node, f"LoadCredentialEncrypted={name}:{path}")
+    node.path("/etc/node-bootstrap/config.yaml").unlink()
+    assert node.join(check=False).returncode == 0, node.journal_text("-u", "node-bootstrap", "--lines=40")
+    assert node.exists(paths["kubeconfig"]) and not node.exists(KUBECONFIG)
+    for verb in ("start", "stop"):
+        node.join(verb)
+        shown = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
+        checked = node.run("node-bootstrap", "check", "--local", check=False).stdout
+        assert shown["state"].startswith("kubelet-") and shown["message"] in checked, (verb, checked)
+        assert f"  - only the service can read those in the credential {name}\n" in checked
+    said = node.run("node-bootstrap", "reset").stdout
+    assert all(f"removed  {path}\n" in said for path in (paths["kubeconfig"], paths["caFile"])), said
+    assert not list(node.path(paths["certificateDirectory"]).glob("*"))
 
 
 # By an absolute path.

@@ -11,7 +11,6 @@
 #include "cli/check/check_internal.h"
 #include "kube/k3s_token.h"
 #include "kube/token.h"
-#include "system/unit.h"
 
 #define CREDENTIAL_MAX ((size_t)256 * 1024)
 

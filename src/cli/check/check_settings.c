@@ -94,6 +94,7 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         const char *folder = check->sources.config_directory;
         const struct nb_settings *settings = &check->load.settings;
         struct stat st;
+        unsigned n;
         int r;
 
         if (check->is_folder_given && stat(folder, &st) < 0)
@@ -103,7 +104,12 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         if (r < 0)
                 return r;
         check->has_settings = true;
-        if (nb_check_print_settings(check, settings) == 0)
+        n = nb_check_print_settings(check, settings);
+        if (check->sealed & 1U << NB_CHECK_CONFIG)
+                nb_check_row(
+                        check, NB_CHECK_NOTE,
+                        "only the service can read those in the credential " NB_CREDENTIAL_CONFIG);
+        else if (n == 0)
                 nb_check_row(check, NB_CHECK_NOTE, "none in %s or in a credential", folder);
         if (settings->ignored[0])
                 nb_check_row(check, NB_CHECK_NOTE, "ignored, for other phases of kubeadm join: %s",
