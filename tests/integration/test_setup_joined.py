@@ -6,7 +6,7 @@ import hashlib
 import pytest
 
 from joined_machine import PIN, JoinedMachine
-from machine import FAILURES, NODE, TOKEN, Machine
+from machine import FAILURES, HEADER, NODE, TOKEN, Machine
 from manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
@@ -93,3 +93,12 @@ def test_machine_with_half_of_a_credential_is_set_up(joined, what):
 def test_machine_whose_certificate_has_expired_is_set_up(joined):
     done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}", faketime="+400d")
     assert done.returncode == 0 and "already joined" not in done.stdout and "node-bootstrap.token (mode 0600" in done.stdout
+
+
+def test_joined_machine_whose_token_was_discarded(joined):
+    """It needs none, until it joins again."""
+    joined.machine.put("etc/node-bootstrap/config.yaml", f"{HEADER}discovery: {{endpoints: [10.0.0.1], caCertHashes: ['{joined.pin}']}}\ntoken: {{discard: true}}\n")
+    done = joined.setup("")
+    assert done.returncode == 0 and "nothing to write" in done.stdout, done.stderr
+    done = joined.setup("", faketime="+400d")
+    assert done.returncode != 0 and "there is no credential 'node-bootstrap.token'" in done.stderr

@@ -222,11 +222,13 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
 
 /* --- Whether `join` can begin with the result --- */
 
-/* A failure about a missing file or credential is excused if an image may get the file later, or if
- * only the service can read the credential. */
+/* A failure about a missing file or credential is excused if an image may get the file later, if
+ * only the service can read the credential, or if this machine has joined and stays as it is: its
+ * token may have been discarded. */
 static bool is_excused(const struct nb_setup *setup, enum nb_code code) {
         if (code == NB_TOKEN_MISSING)
-                return setup->root || setup->has_unknown_secret;
+                return setup->root || setup->has_unknown_secret ||
+                       (!setup->is_changed && !nb_machine_is_joining(&setup->state));
         return setup->root &&
                (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
 }
