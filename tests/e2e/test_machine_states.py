@@ -128,6 +128,14 @@ def test_settings_in_a_credential(new_node, cluster):
     assert contents(node) == before
     node.run("systemctl", "stop", UNIT)
     look(node, "and without the service", "kubelet-stopped", 4, "kubelet-down")
+    refused = node.run("node-bootstrap", "setup", "-", "--force", stdin=cluster.join_command(), check=False)
+    assert refused.returncode == 64 and "LoadCredential= in a drop-in" in refused.stdout, refused.stdout
+    token = cluster.token()
+    node.write("/root/token", str(token), 0o600)
+    node.drop_in(UNIT, "[Service]\nLoadCredential=node-bootstrap.token:/root/token\n")
+    node.unjoin()
+    node.join()
+    assert node.entries("installed")[-1]["NODE_BOOTSTRAP_TOKEN_ID"] == token.id
 
 
 def test_paths_in_a_credential(new_node, cluster):

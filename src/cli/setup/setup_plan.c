@@ -189,7 +189,9 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
             new->data)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "this machine was booted with a credential %s, which "
-                                      "takes precedence over the one that setup would write",
+                                      "takes precedence over the one that setup would write; "
+                                      "replace it where it comes from, or by LoadCredential= in a "
+                                      "drop-in (node-bootstrap.service(8), EXAMPLES)",
                                       name);
         r = nb_setup_read_stored(setup, name, &stored, f);
         if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
