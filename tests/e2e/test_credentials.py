@@ -145,7 +145,7 @@ def test_encrypted_settings(node, cluster):
         shown = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
         checked = node.run("node-bootstrap", "check", "--local", check=False).stdout
         assert shown["state"].startswith("kubelet-") and shown["message"] in checked, (verb, checked)
-        assert f"  - only the service can read those in the credential {name}\n" in checked
+        assert f"  - only the service can read those in credential '{name}'\n" in checked
         node.run("systemctl", "reload", metrics)
         assert b"\nnode_bootstrap_joined 1\n" in node.read(f"{folder}/node-bootstrap.prom"), verb
     node.run("systemctl", "stop", "node-bootstrap-metrics.timer")

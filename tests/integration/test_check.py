@@ -150,6 +150,13 @@ def test_encrypted_token(place):
     assert found["Join"][-1] == "! cannot determine whether a join can start: it depends on a credential that only the service receives"
 
 
+def test_encrypted_settings(place):
+    place.token("ciphertext", store=SEALED, name="config")
+    found = sections(place.check().stdout)
+    assert found["Settings"] == ["- only the service can read those in credential 'node-bootstrap.config'", "✓ valid"]
+    assert found["Join"][0].endswith(" (the host name, unless credential 'node-bootstrap.config' has another)")
+
+
 def test_encrypted_token_excuses_no_other_failure(place):
     place.settings({"discovery": {"endpoints": ["10.0.0.1:6443"], "file": "https://config.example.com/cluster-info.yaml"}})
     place.token("ciphertext", store=SEALED)

@@ -130,7 +130,10 @@ static bool is_name_own(const struct nb_check *check) {
 static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         const struct nb_settings *settings = &check->load.settings;
         const char *origin = settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME]
-                                                    : "the host name";
+                                                    : "the host name",
+                   *hidden = check->sealed & 1U << NB_CHECK_CONFIG
+                                     ? ", unless credential '" NB_CREDENTIAL_CONFIG "' has another"
+                                     : "";
         int r;
 
         /* With --user-data, this machine's host name and cloud are not those of the new machine. */
@@ -143,7 +146,8 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         }
         r = nb_load_node_name(settings, check->node_name, f);
         if (r >= 0)
-                nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s)", check->node_name, origin);
+                nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s%s)", check->node_name, origin,
+                             hidden);
         return r;
 }
 

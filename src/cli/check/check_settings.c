@@ -106,9 +106,9 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         check->has_settings = true;
         n = nb_check_print_settings(check, settings);
         if (check->sealed & 1U << NB_CHECK_CONFIG)
-                nb_check_row(
-                        check, NB_CHECK_NOTE,
-                        "only the service can read those in the credential " NB_CREDENTIAL_CONFIG);
+                nb_check_row(check, NB_CHECK_NOTE,
+                             "only the service can read those in credential '" NB_CREDENTIAL_CONFIG
+                             "'");
         else if (n == 0)
                 nb_check_row(check, NB_CHECK_NOTE, "none in %s or in a credential", folder);
         if (settings->ignored[0])
