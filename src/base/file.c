@@ -48,8 +48,9 @@ static int open_path(int root_fd, const char *path, int flags, uint64_t resolve)
         return -errno;
 }
 
-/* Not by fchmod(2): a crash before it would leave a folder that others can never read. */
-static int make_folder_with(int parent_fd, const char *name, mode_t mode) {
+/* Without fchmod(2): nothing corrects the mode of a folder that exists, so after a crash before it,
+ * others could never read the folder. */
+static int make_folder_with_mode(int parent_fd, const char *name, mode_t mode) {
         mode_t before = umask(0);
         int r = mkdirat(parent_fd, name, mode) < 0 ? -errno : 0;
 
@@ -71,7 +72,7 @@ static int make_folder(int root_fd, const char *path, mode_t mode, uint64_t reso
                 r = make_folder(root_fd, parent, 0755, resolve, &parent_fd);
                 if (r < 0)
                         return r;
-                r = make_folder_with(parent_fd, name, mode);
+                r = make_folder_with_mode(parent_fd, name, mode);
                 if (r < 0)
                         return r;
                 fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

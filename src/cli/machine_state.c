@@ -26,7 +26,7 @@
 
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
-/* In node-bootstrap-metrics.service: its own ones, and those of the service. */
+/* In node-bootstrap-metrics.service: its own credentials, and those of node-bootstrap.service. */
 #define METRICS_CREDENTIALS "/run/node-bootstrap-credentials"
 #define BOUND_CREDENTIALS "/run/node-bootstrap-service-credentials"
 

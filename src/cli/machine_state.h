@@ -32,8 +32,9 @@ struct nb_machine_units {
 void nb_machine_units_read(struct nb_machine_units *ret_units);
 void nb_machine_units_done(struct nb_machine_units *units);
 
-/* Finds the drop-in of the service that sets a credential with a path or a value: of one with only
- * a name, systemd searches the stores. Changes `ret_path` only if there is one. */
+/* Finds the last drop-in of the service that sets a credential by a path or a value. One that has
+ * only the name does not count: systemd then searches the stores. `ret_path` is unchanged if there
+ * is none. */
 bool nb_machine_units_find_drop_in(const struct nb_machine_units *units, struct nb_sources *sources,
                                    const char *credential,
                                    char ret_path[static NB_SETTINGS_PATH_MAX]);

@@ -254,8 +254,8 @@ int nb_remove_join(const struct nb_context *context, const struct nb_record *las
         const struct nb_settings *settings = &context->settings;
         const char *store = settings->certificate_directory;
         struct reset reset = { .context = context };
-        /* Without the record, or the file that says where it is, a repeated reset would remove
-         * nothing. */
+        /* Removed last: a repeated reset finds the files by the record, and the record by
+         * node-bootstrap.env. */
         const struct row last_rows[] = { { .path = NB_KUBELET_ENV_PATH },
                                          { .path = reset.record_path } };
         int r;

@@ -57,9 +57,10 @@ void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sourc
                         bool is_by_record);
 
 /*
- * For `reset`, which needs only the paths of the last join: loads `context`, or after a failure,
- * which becomes *ret_ignored, salvages it, applies the paths that the last join recorded, and reads
- * the record. 1; 0 if there is no record; NB_INSTALLED_*.
+ * For `reset`, which needs only the paths of the last join: loads `context`, or salvages it if that
+ * fails, for the reason in *ret_ignored. Then applies the paths that the last join recorded and
+ * reads the record; if there is none, also tries the default paths. 1; 0 if there is no record;
+ * NB_INSTALLED_*.
  */
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
                          struct nb_record *ret_record, struct nb_failure *ret_ignored,

@@ -63,9 +63,10 @@ struct nb_node {
  * Writes nothing. Kubelet must start even if the settings cannot be read: then this looks at the
  * paths of the settings that are valid, and at those that the last join recorded or the default
  * ones; the node name is taken from the certificate, and whether another cluster is configured is
- * not checked. With `are_settings_hidden`, only the service can read some of them: unless the
- * others lead to a usable certificate, the same holds. Fails as nb_present_read(). Release `node`
- * with nb_node_done() even then.
+ * not checked. `are_settings_hidden`: only the service can read some of the settings. If the others
+ * lead to no certificate that is kept (nb_inspection_is_kept()), this looks at the recorded or
+ * default paths in the same way. Fails as nb_present_read(). Release `node` with nb_node_done()
+ * even then.
  */
 int nb_node_inspect(int root_fd, struct nb_sources *sources, bool are_settings_hidden,
                     struct nb_node *ret_node, struct nb_failure *f);

@@ -98,19 +98,20 @@ static const struct nb_kept *find_kept(const struct nb_sources *sources, enum nb
 
 bool nb_sources_is_sealed(const struct nb_sources *sources, const char *name) {
         const struct nb_kept *kept = find_kept(sources, NB_SOURCE_CREDENTIAL, name);
-        bool is_found = false;
 
         if (kept && kept->r >= 0)
                 return false;
-        for (size_t i = 0; i < NB_STORES_N && !is_found; i++) {
+        for (size_t i = 0; i < NB_STORES_N; i++) {
                 _cleanup_(nb_closep) int fd = -1;
                 struct stat st;
 
-                /* Not with access(2), which ignores capabilities. A link may dangle. */
-                if (nb_stores[i].is_sealed && nb_folder_open(nb_stores[i].folder, &fd) >= 0)
-                        is_found = fstatat(fd, name, &st, 0) >= 0 || errno != ENOENT;
+                /* access(2) would ignore capabilities. For systemd, too, a dangling link is none.
+                 */
+                if (nb_folder_open(nb_stores[i].folder, &fd) >= 0 &&
+                    (fstatat(fd, name, &st, 0) >= 0 || errno != ENOENT))
+                        return nb_stores[i].is_sealed;
         }
-        return is_found;
+        return false;
 }
 
 static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *ret,

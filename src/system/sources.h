@@ -51,12 +51,12 @@ struct nb_sources {
 /* Reads $CREDENTIALS_DIRECTORY. Nothing is allocated yet. */
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory);
 
-/* Sets `stores` to those that are not encrypted and that this user can read, as systemd would for
- * the service. */
+/* Sets `stores` to the stores of credentials that are not encrypted, as far as this user can read
+ * them. */
 void nb_sources_find_stores(struct nb_sources *sources);
 
-/* Whether there is an encrypted credential whose value is not kept in memory: only the service can
- * read it. */
+/* Whether only the service can read a credential: the strongest store that has it is one of
+ * encrypted credentials, and its value is not kept in memory. */
 bool nb_sources_is_sealed(const struct nb_sources *sources, const char *name);
 
 /* Wipes what is kept in memory; later reads are not kept. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """network.py BUILD [--rounds=N]: a join across a network with a delay, beside kubelet's TLS bootstrap and `kubeadm join`, with one real control plane.
 
-BUILD is a build folder of meson. As root, with KUBEBUILDER_ASSETS as for tests/run. Machines reach the API server only through a pair of TUN
+BUILD is a build folder of meson. Run it as root, with KUBEBUILDER_ASSETS as for tests/run. Machines reach the API server only through a pair of TUN
 devices, of which this program holds each packet for half of the round trip: TCP's own handshake is delayed as well.
 """
 

@@ -127,7 +127,7 @@ def test_encrypted_in_a_drop_in(node, cluster):
 
 
 def test_encrypted_settings(node, cluster):
-    """Only the running service can read them: the commands look where its last join wrote. The metrics also show settings that come later."""
+    """Only the running service can read them: the commands use the paths of its last join. The metrics service started before they were there."""
     paths = {"kubeconfig": "/var/lib/kubelet/kubeconfig", "certificateDirectory": "/var/lib/kubelet/certificates", "caFile": "/var/lib/kubelet/ca.crt"}
     name, path = "node-bootstrap.config", "/etc/credstore.encrypted/node-bootstrap.config"
     metrics, folder = "node-bootstrap-metrics.service", "/var/lib/prometheus/node-exporter"
@@ -145,7 +145,7 @@ def test_encrypted_settings(node, cluster):
         shown = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
         checked = node.run("node-bootstrap", "check", "--local", check=False).stdout
         assert shown["state"].startswith("kubelet-") and shown["message"] in checked, (verb, checked)
-        assert f"  - only the service can read those in credential '{name}'\n" in checked
+        assert f"  - settings in credential '{name}' are not checked: only the service can read them\n" in checked
         node.run("systemctl", "reload", metrics)
         assert b"\nnode_bootstrap_joined 1\n" in node.read(f"{folder}/node-bootstrap.prom"), verb
     node.run("systemctl", "stop", "node-bootstrap-metrics.timer")

@@ -102,7 +102,7 @@ def test_kubelet(joined):
     await_well(node, node.name)
     look(node, "kubelet runs again", "joined", 0, None)
 
-    # The name may be in a credential that only the service can read: then that of the last join counts.
+    # The name may be in a credential that only the service can read: then that of the certificate counts.
     node.run("systemctl", "stop", UNIT)
     node.set_host_name(f"{node.name}-x")
     node.run("sh", "-c", "mkdir -p /etc/credstore.encrypted && echo sealed >/etc/credstore.encrypted/node-bootstrap.config")
@@ -139,7 +139,7 @@ def test_settings_in_a_credential(new_node, cluster):
 
 
 def test_paths_in_a_credential(new_node, cluster):
-    """Nothing else says where kubelet's files are."""
+    """No settings file has the paths."""
     node = new_node().enable(UNIT)
     moved = {"kubeconfig": "/var/lib/kubelet/kubeconfig", "certificateDirectory": "/var/lib/kubelet/certificates", "caFile": "/var/lib/kubelet/ca.crt"}
     node.drop_in("kubelet.service", f"[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --kubeconfig={moved['kubeconfig']} --config={KUBELET_CONFIG} "

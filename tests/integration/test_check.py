@@ -153,8 +153,11 @@ def test_encrypted_token(place):
 def test_encrypted_settings(place):
     place.token("ciphertext", store=SEALED, name="config")
     found = sections(place.check().stdout)
-    assert found["Settings"] == ["- only the service can read those in credential 'node-bootstrap.config'", "✓ valid"]
-    assert found["Join"][0].endswith(" (the host name, unless credential 'node-bootstrap.config' has another)")
+    assert found["Settings"] == ["- settings in credential 'node-bootstrap.config' are not checked: only the service can read them", "✓ valid"]
+    assert found["Join"][0].endswith(" (the host name, unless credential 'node-bootstrap.config' sets node.name)")
+    place.token("apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\nnode: {name: plain}\n", name="config")
+    found = sections(place.check().stdout)
+    assert "not checked" not in found["Settings"][0] and found["Join"][0] == "- node name: plain (credential 'node-bootstrap.config')"
 
 
 def test_encrypted_token_excuses_no_other_failure(place):

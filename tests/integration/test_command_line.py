@@ -39,7 +39,7 @@ def run(*words):
                                    "node-bootstrap setup --dry-run --no-start -", "node-bootstrap setup --dry-run --no-start --json -", "node-bootstrap-admin --help", "node-bootstrap-admin --version",
                                    "node-bootstrap-admin token create --dry-run"])
 def test_output_that_is_lost(tmp_path, words):
-    """Whoever reads a file with a part of it must not take it for the whole."""
+    """Nobody must take a truncated file for the whole output."""
     name, *words = words.split()
     line = f"kubeadm join 10.0.0.1:6443 --token {TOKEN} --discovery-token-ca-cert-hash sha256:{'0' * 64}"
     with open("/dev/full", "wb") as full:

@@ -299,7 +299,7 @@ def test_credentials_of_another_join_method_are_removed(image):
 
 
 def test_settings_in_a_credential(image):
-    """They count as those of the files, and take precedence over what setup would write."""
+    """They count like settings in files, and take precedence over what setup would write."""
     store = image.root / CREDENTIALS
     store.mkdir(parents=True)
     (store / "node-bootstrap.config").write_text(HEADER + yaml.safe_dump({"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}))

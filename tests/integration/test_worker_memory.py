@@ -122,7 +122,7 @@ def start_struck(world, number):
 
 
 def test_launcher_that_is_killed_before_it_is_ready(world):
-    """As later: it may have been the kernel, for lack of memory at boot, so systemd has to start the service again."""
+    """join ends by a signal, as when the launcher is killed later, so that systemd starts it again: the kernel may have killed it for lack of memory."""
     run = start_struck(world, signal.SIGKILL).wait()
     assert run.exit == -signal.SIGABRT and "something has ended the process that makes connections" in run.stderr
 

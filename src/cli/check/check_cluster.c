@@ -132,7 +132,8 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         const char *origin = settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME]
                                                     : "the host name",
                    *hidden = check->sealed & 1U << NB_CHECK_CONFIG
-                                     ? ", unless credential '" NB_CREDENTIAL_CONFIG "' has another"
+                                     ? ", unless credential '" NB_CREDENTIAL_CONFIG
+                                       "' sets node.name"
                                      : "";
         int r;
 

@@ -202,7 +202,7 @@ static int print_json(struct nb_setup *setup, int fd, int status, const struct n
                 r = -errno;
         if (r < 0)
                 return r;
-        /* main() reports an output that is lost, but not what was lost on standard error. */
+        /* Until now, this stream was standard error. main() must report only a loss of the JSON. */
         clearerr(stdout);
         (void)fwrite(writer->buffer->data, 1, writer->buffer->len, stdout);
         return 0;

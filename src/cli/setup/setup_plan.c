@@ -14,8 +14,8 @@
 
 /* --- Settings --- */
 
-/* setup never writes this credential, but its settings take precedence over those of files. Follows
- * links, as systemd does. */
+/* setup never writes the credential with settings, which takes precedence over files. On this
+ * machine, links in the stores are followed, as systemd does. */
 static int put_config(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret config = NB_SECRET_INIT;
         const char *const *stores = setup->sources.stores;
@@ -190,8 +190,9 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "this machine was booted with a credential %s, which "
                                       "takes precedence over the one that setup would write; "
-                                      "replace it where it comes from, or by LoadCredential= in a "
-                                      "drop-in (node-bootstrap.service(8), EXAMPLES)",
+                                      "change it in the hypervisor or container manager, or "
+                                      "override it with LoadCredential= in a drop-in; see EXAMPLES "
+                                      "in node-bootstrap.service(8)",
                                       name);
         r = nb_setup_read_stored(setup, name, &stored, f);
         if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
