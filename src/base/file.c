@@ -48,8 +48,8 @@ static int open_path(int root_fd, const char *path, int flags, uint64_t resolve)
         return -errno;
 }
 
-/* Without fchmod(2): nothing corrects the mode of a folder that exists, so after a crash before it,
- * others could never read the folder. */
+/* Gives the folder its mode at once, whatever the umask is: nothing corrects the mode of a folder
+ * that exists, so a crash before fchmod(2) would leave one that others cannot read. */
 static int make_folder_with_mode(int parent_fd, const char *name, mode_t mode) {
         mode_t before = umask(0);
         int r = mkdirat(parent_fd, name, mode) < 0 ? -errno : 0;
@@ -76,7 +76,8 @@ static int make_folder(int root_fd, const char *path, mode_t mode, uint64_t reso
                 if (r < 0)
                         return r;
                 fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd < 0 || fsync(parent_fd) < 0)
+                /* It may have inherited the set-group-ID bit or an ACL. */
+                if (fd < 0 || fchmod(fd, mode) < 0 || fsync(parent_fd) < 0)
                         return -errno;
         }
         if (fd < 0)

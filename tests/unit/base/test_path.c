@@ -42,6 +42,17 @@ static void folders_are_made(void **state) {
         expect_mode("var/lib/kubelet/pki", 0755);
 }
 
+static void folders_inherit_no_mode(void **state) {
+        int fd = -1;
+
+        folder_skip_without_lookup();
+        assert_int_equal(mkdirat(folder.fd, "group", 0755), 0);
+        assert_int_equal(fchmodat(folder.fd, "group", 02755, 0), 0);
+        assert_int_equal(nb_path_make_folder(folder.fd, "/group/pki", 0750, &fd), 0);
+        assert_int_equal(close(fd), 0);
+        expect_mode("group/pki", 0750);
+}
+
 static void folders_that_are_there_stay(void **state) {
         int fd = -1;
 
@@ -101,6 +112,7 @@ static void reading(void **state) {
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(folders_are_made, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(folders_inherit_no_mode, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(folders_that_are_there_stay, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(links_stay_below_the_root, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(link_that_leads_nowhere, set_up, tear_down),
