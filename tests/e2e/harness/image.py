@@ -5,6 +5,8 @@ The Debian tree is cached under a name that says what is in it, and is never wri
 
     python3 -m harness.image SUITE                  prints the path of another tree, which has what `tests/run` needs
     python3 -m harness.image SUITE ARCHITECTURE     and of one in which packages are built for another architecture
+    python3 -m harness.image SUITE minimal          and of one which has only git beside the packages that each Debian has
+    python3 -m harness.image kubernetes             and of one in which tests/control-plane builds Kubernetes
 """
 
 import fcntl
@@ -79,6 +81,14 @@ def cross_workshop(suite, architecture):
     build_dep = f'chroot "$1" apt-get -qq --yes --no-install-recommends build-dep --host-architecture {architecture} --build-profiles cross /packaging'
     hooks = (f"copy-in {PACKAGING} /", build_dep, 'rm -r "$1/packaging"')
     return cached(f"workshop-{suite}-{architecture}-{key}", lambda root: mmdebstrap(root, suite, "minbase", packages, hooks, architecture))
+
+
+def kubernetes():
+    """The cached Debian 12 tree with its source package kubernetes unpacked in /usr/src, and what builds that."""
+    packages = "dpkg-dev golang-github-modern-go-reflect2-dev golang-go jq make rsync".split()
+    hooks = ("sed -i 's/^Types: deb$/Types: deb deb-src/; s/^deb \\(.*\\)/&\\ndeb-src \\1/' $(find \"$1/etc/apt\" -name '*.sources' -o -name '*.list')",
+             'chroot "$1" apt-get -qq update', 'cd / && chroot "$1" sh -c "cd /usr/src && apt-get -qq source kubernetes"')
+    return cached("kubernetes", lambda root: mmdebstrap(root, SUITE, "minbase", packages, hooks))
 
 
 def kernel(suite=SUITE):
@@ -228,4 +238,10 @@ def chroot(root, *command):
 
 
 if __name__ == "__main__":
-    print((cross_workshop if len(sys.argv) > 2 else workshop)(*sys.argv[1:]))
+    suite, kind = [*sys.argv[1:], ""][:2]
+    if suite == "kubernetes":
+        print(kubernetes())
+    elif kind == "minimal":
+        print(debian(suite, ["ca-certificates", "git"]))
+    else:
+        print(cross_workshop(suite, kind) if kind else workshop(suite))
