@@ -33,7 +33,7 @@ class World:
     """What the session has set up before its first test."""
 
     missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
-    pristine = dependencies = ignition = workshop = mkosi_debs = ansible_debs = None
+    release = pristine = dependencies = ignition = workshop = mkosi_debs = ansible_debs = None
 
 
 def pytest_addoption(parser):
@@ -65,7 +65,7 @@ def pytest_configure(config):
 def before(package, release):
     """Everything that needs the tester's own network, or is cached for all sessions."""
     World.base = image.debian(release)
-    World.is_other_release = release != image.SUITE
+    World.release, World.is_other_release = release, release != image.SUITE
     packages = FIRST_BOOT_OF_ANOTHER_RELEASE if World.is_other_release else FIRST_BOOT
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
     ansible = ANSIBLE if World.is_other_release else [*ANSIBLE, "ansible-lint"]
@@ -75,10 +75,12 @@ def before(package, release):
     [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")
     if not World.is_other_release:
         World.kernel = image.kernel()
+    for other in {release, image.SUITE} - {image.HOST}:
+        image.workshop(other)
     if release == mkosi.RELEASE:
         World.workshop, World.mkosi_debs = image.workshop(release), mkosi.debs()
     try:
-        read_packages(Path(package) if package else packages_of_tree.package())
+        read_packages(Path(package) if package else packages_of_tree.package(suite=release))
     except subprocess.CalledProcessError:
         raise pytest.UsageError("packaging/build-deb failed") from None
 
@@ -176,10 +178,9 @@ def admin_tree(world):
 
 @pytest.fixture(scope="session")
 def administer(world, admin_tree):
-    """administer(cluster): node-bootstrap-admin with the administrator's kubeconfig of that cluster."""
-    # The program of another release runs with the libraries of that release.
+    """administer(cluster): node-bootstrap-admin with the administrator's kubeconfig of that cluster, and the libraries of the machines' release."""
     libraries = world.base / "usr/lib/x86_64-linux-gnu"
-    loader = [libraries / "ld-linux-x86-64.so.2", "--library-path", libraries] if world.is_other_release else []
+    loader = [libraries / "ld-linux-x86-64.so.2", "--library-path", libraries]
     return lambda cluster: admin.Admin(admin_tree, cluster, loader)
 
 
@@ -210,9 +211,7 @@ def with_ignition(world):
 @pytest.fixture(scope="session")
 def library(world):
     """Preloaded, it lets a program die at a chosen step (die_at.c)."""
-    made = world.work / "die_at.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, Path(__file__).with_name("die_at.c"), "-ldl"], check=True)
-    return made
+    return image.library(world.release, world.work, "die_at")
 
 
 def node_factory(world, made):

@@ -4,10 +4,9 @@
 import re
 import shutil
 import socket
-import subprocess
-from pathlib import Path
 
 import pytest
+from harness import image
 from harness.node import STATE, UNIT, read_failures
 from harness.wait import until
 
@@ -18,9 +17,7 @@ LIBRARY = "/usr/lib/attack_worker.so"
 
 @pytest.fixture(scope="module")
 def attacker(world):
-    made = world.work / "attack_worker.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, Path(__file__).with_name("attack_worker.c"), "-ldl", "-pthread"], check=True)
-    return made
+    return image.library(world.release, world.work, "attack_worker", "-pthread")
 
 
 @pytest.fixture

@@ -3,9 +3,10 @@
 
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
-from harness import isolation, package
+from harness import image, isolation, package
 
 
 def test_cached_packages(tmp_path, monkeypatch):
@@ -13,16 +14,17 @@ def test_cached_packages(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     built = []
 
-    def build(command, env):
-        assert env["DEB_BUILD_OPTIONS"] == "nocheck"
-        command[1].mkdir()
-        (command[1] / "node-bootstrap_1_amd64.deb").touch()
-        built.append(package.key())
+    def build(command, cwd):
+        assert command[:3] == ["env", "DEB_BUILD_OPTIONS=nocheck", "packaging/build-deb"] and cwd == package.SOURCE
+        folder = Path(command[3])
+        folder.mkdir()
+        (folder / "node-bootstrap_1_amd64.deb").touch()
+        built.append(package.key(image.HOST))
         if built[-1] == "broken":
             raise OSError
 
     for key in ("a", "b", "a", "broken", "c", "a", "d"):
-        monkeypatch.setattr(package, "key", lambda: key)    # pylint: disable=cell-var-from-loop
+        monkeypatch.setattr(package, "key", lambda suite: key)    # pylint: disable=cell-var-from-loop
         if key == "broken":
             pytest.raises(OSError, package.package, build)
         else:

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -22,7 +23,8 @@ from pathlib import Path
 
 from . import isolation, versions
 
-SUITE = "bookworm"
+SUITE = "bookworm"  # of the machines in which all tests run
+HOST = platform.freedesktop_os_release().get("VERSION_CODENAME", "sid")  # of this machine
 PACKAGES = """
     ca-certificates conntrack containerd dbus ethtool iproute2 iptables kmod libcurl3-gnutls libcurl4 libfaketime libgnutls30 libjson-c5
     libmicrohttpd12 libseccomp2 libyaml-0-2 mount procps runc socat strace systemd systemd-sysv udev
@@ -34,17 +36,18 @@ KUBELET_FLAGS = [
     "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
     "--enforce-node-allocatable=",  # kubeadm takes an empty list out of config.yaml
 ]
-PACKAGING = Path(__file__).parents[3] / "packaging"
+SOURCE = Path(__file__).parents[3]
+PACKAGING = SOURCE / "packaging"
 FILES = Path(__file__).parent / "files"
 MASKED = "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer getty.target".split()
 
 
 def sources(suite):
-    """This machine's own Debian sources, which are for SUITE, as they are for another suite."""
+    """This machine's own Debian sources, as they are for another suite."""
     def adapt(entry):
         if suite == "sid":  # It has no updates.
-            entry = re.sub(rf" {SUITE}-\S+", "", entry)
-        return re.sub(rf"\b{SUITE}\b", suite, entry)
+            entry = re.sub(rf" {HOST}-\S+", "", entry)
+        return re.sub(rf"\b{HOST}\b", suite, entry)
 
     found = []
     for path in sorted(Path("/etc/apt").glob("sources.list.d/*.sources")):
@@ -72,6 +75,19 @@ def workshop(suite):
     key = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     hooks = (f"copy-in {PACKAGING} /", 'chroot "$1" /packaging/dependencies build test mkosi', 'rm -r "$1/packaging"')
     return cached(f"workshop-{suite}-{key}", lambda root: mmdebstrap(root, suite, "minbase", [], hooks))
+
+
+def command_in(suite, folder, *words):
+    """A command that is to be run in SOURCE, with the compilers and libraries of this suite. FOLDER in its words is `folder`, for results."""
+    before, where = ([], folder) if suite == HOST else ([SOURCE / "tests/in-release", folder, suite], "/var/tmp")
+    return [*before, *(str(word).replace("FOLDER", str(where)) for word in words)]
+
+
+def library(suite, folder, name, *flags):
+    """A library to preload on machines of this suite, out of tests/e2e/NAME.c."""
+    command = command_in(suite, folder, "cc", "-shared", "-fPIC", "-O1", "-o", f"FOLDER/{name}.so", f"tests/e2e/{name}.c", "-ldl", *flags)
+    subprocess.run(command, cwd=SOURCE, check=True)
+    return folder / f"{name}.so"
 
 
 def cross_workshop(suite, architecture):

@@ -32,9 +32,9 @@ def names(top=SOURCE):
     return sorted(found)
 
 
-def key(top=SOURCE):
+def key(top=SOURCE, suite=image.HOST):
     """Of the tree, and of the Debian whose compiler and libraries build it."""
-    hashed = hashlib.sha256(Path("/etc/os-release").read_bytes())
+    hashed = hashlib.sha256(suite.encode())
     for name in names(top):
         path = top / name
         if path.is_symlink():
@@ -47,22 +47,22 @@ def key(top=SOURCE):
     return hashed.hexdigest()[:12]
 
 
-def cached():
+def cached(suite=image.HOST):
     """The folder in the cache, whether it exists or not."""
-    return isolation.cache() / f"package-{key()}"
+    return isolation.cache() / f"package-{key(suite=suite)}"
 
 
 def run_build(command, **options):
     subprocess.run(command, check=True, stdout=sys.stderr, **options)
 
 
-def package(run=run_build):
+def package(run=run_build, suite=image.HOST):
     """The path of node-bootstrap's .deb, with node-bootstrap-admin's beside it; `run` is called if they are to be built."""
     def make(folder):
-        run([SOURCE / "packaging/build-deb", folder], env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck"})
+        run(image.command_in(suite, folder, "env", "DEB_BUILD_OPTIONS=nocheck", "packaging/build-deb", "FOLDER"), cwd=SOURCE)
         prune(folder)
 
-    folder = image.cached(cached().name, make, "package")
+    folder = image.cached(cached(suite).name, make, "package")
     os.utime(folder)
     [deb] = folder.glob("node-bootstrap_*.deb")
     return deb

@@ -58,7 +58,9 @@ class Authority:
             .serial_number(x509.random_serial_number()).not_valid_before(start)
             .not_valid_after(start + days * DAY)
         )
-        for extension, critical in extensions:
+        # Python 3.13 verifies as RFC 5280, 4.2.1, wants a CA's certificates to be: each has both identifiers.
+        identifiers = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), x509.SubjectKeyIdentifier.from_public_key(public)
+        for extension, critical in [*extensions, *((identifier, False) for identifier in identifiers)]:
             builder = builder.add_extension(extension, critical)
         return builder.sign(self.key, hashes.SHA256())
 
