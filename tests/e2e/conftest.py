@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """End to end: real machines, a real control plane, a real kubelet.
 
-    KUBEBUILDER_ASSETS=FOLDER /usr/bin/python3 -m pytest tests/e2e
+    /usr/bin/python3 -m pytest tests/e2e
 
-FOLDER holds kube-apiserver, kube-controller-manager, kubelet and kubeadm; etcd, kubectl, systemd-nspawn and mmdebstrap
-are on PATH. Root is needed. Everything runs in name spaces of its own (see harness/isolation.py).
+Root is needed, and what `packaging/dependencies test` installs. kube-apiserver, kube-controller-manager, kubelet and kubeadm are those that
+tests/control-plane builds, or those in $KUBEBUILDER_ASSETS. Everything runs in name spaces of its own (see harness/isolation.py).
 """
 
 import itertools
@@ -54,8 +54,8 @@ def pytest_configure(config):
     World.missing = controlplane.check_assets(World.assets) if os.geteuid() == 0 else "not root, and containers are booted"
     if World.missing and not config.option.without_kubernetes:
         raise pytest.UsageError(
-            f"the end-to-end tests cannot run: {World.missing}. They need root, and KUBEBUILDER_ASSETS set to a folder with "
-            "kube-apiserver, kube-controller-manager, kubelet and kubeadm. --without-kubernetes skips them."
+            f"the end-to-end tests cannot run: {World.missing}. They need root, `packaging/dependencies test` and `tests/control-plane`. "
+            "--without-kubernetes skips them."
         )
     if not World.missing:
         World.work = isolation.cache() / "mnt"

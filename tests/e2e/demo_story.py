@@ -24,7 +24,7 @@ class StandIn:
 
     prompt, kubelet, minor = "stand-in", None, 20
     wait = "joined"         # a stand-in for kubelet is never healthy, and makes no Node
-    words = "Cluster and kubelet were stand-ins; with KUBEBUILDER_ASSETS they are real."
+    words = "Cluster and kubelet were stand-ins; after tests/control-plane they are real."
 
     def __init__(self):
         self.cluster = apiserver.Cluster()
@@ -68,7 +68,7 @@ class StandIn:
 
 
 class Real:
-    """A control plane from $KUBEBUILDER_ASSETS, and its kubelet on the machines."""
+    """A control plane out of a directory with Kubernetes' programs, and its kubelet on the machines."""
 
     prompt, wait = "control-plane", "node"
 
