@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""fleet.py PACKAGE [--nodes=N] [--present=N]: approval of a fleet of nodes, by node-bootstrap-admin's controller and by
+"""bench.fleet PACKAGE [--nodes=N] [--present=N]: approval of a fleet of nodes, by node-bootstrap-admin's controller and by
 kube-controller-manager, on one control plane, one after the other. As root, with KUBEBUILDER_ASSETS as for tests/run.
 
 PACKAGE is node-bootstrap-admin's .deb. Each node has a token of its own and authenticates with it, as a real one does. First all
@@ -24,13 +23,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
-from cryptography import x509  # noqa: E402
-from cryptography.hazmat.primitives import hashes, serialization  # noqa: E402
-from harness import admin, controlplane, isolation, pki  # noqa: E402
-from harness.wait import until  # noqa: E402
-from table import Direct  # noqa: E402
+from common.wait import until
+from e2e.harness import admin, controlplane, isolation, pki
+from .table import Direct
 
 NODE_GROUP = "system:bootstrappers:node-bootstrap"
 SINGLE = 50

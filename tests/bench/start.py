@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""start.py PACKAGE ROUNDS SUITE: the time that node-bootstrap.service takes at every boot of a machine that has joined, as JSON for report.py.
+"""bench.start PACKAGE ROUNDS SUITE: the time that node-bootstrap.service takes at every boot of a machine that has joined, as JSON for bench.report.
 
 Each round, in a booted container, starts the service of the package, and then a oneshot unit with the same sandbox, whose command does
 nothing. The difference is the time of node-bootstrap itself. As root.
@@ -12,13 +11,12 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from cryptography import x509  # noqa: E402
-from cryptography.hazmat.primitives import hashes, serialization  # noqa: E402
-from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: E402
-from harness import image, isolation, network, pki  # noqa: E402
-from harness.machine import Machine  # noqa: E402
+from e2e.harness import image, isolation, network, pki
+from e2e.harness.machine import Machine
 
 UNIT, EMPTY = "node-bootstrap.service", "empty.service"
 NODE = "bench"

@@ -11,17 +11,15 @@ import itertools
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from harness import admin, controlplane, first_boot, image, isolation, mkosi, network, pki, versions  # noqa: E402
-from harness import package as packages_of_tree  # noqa: E402
-from harness.node import SOURCE, Node  # noqa: E402
-from harness.wait import until  # noqa: E402
+from common import versions
+from common.wait import until
+from .harness import admin, controlplane, first_boot, image, isolation, mkosi, network, pki
+from .harness import package as packages_of_tree
+from .harness.node import Node
 
 FIRST_BOOT = ["cloud-init", "ignition", "openssh-server"]  # packages that some machines have, see harness/image.py
 FIRST_BOOT_OF_ANOTHER_RELEASE = ["cloud-init"]  # whose version matters

@@ -8,9 +8,11 @@ import ipaddress
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from harness import controlplane, pki, versions
-from harness.csrs import CLIENT_USAGES, GROUP, SERVING, Place, numbers
-from harness.wait import until
+
+from common import versions
+from common.wait import until
+from .harness import controlplane, pki
+from .harness.csrs import CLIENT_USAGES, GROUP, SERVING, Place, numbers
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 

@@ -7,9 +7,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from harness import controlplane, pki
-from harness.controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, SECRETS
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane, pki
+from .harness.controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, SECRETS
 
 ROLE = CLUSTER_INFO_BINDING.replace("rolebindings", "roles")
 OWN_BINDING = f"{BINDINGS}/node-bootstrap:kubelet-bootstrap"

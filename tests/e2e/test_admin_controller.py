@@ -15,10 +15,11 @@ import threading
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from harness import admin, pki
-from harness.controlplane import CSRS, SECRETS, free_ports
-from harness.node import SOURCE
-from harness.wait import until
+
+from common import SOURCE
+from common.wait import until
+from .harness import admin, pki
+from .harness.controlplane import CSRS, SECRETS, free_ports
 
 GROUP = "system:bootstrappers:node-bootstrap"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

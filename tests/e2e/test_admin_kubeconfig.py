@@ -5,7 +5,8 @@ import json
 import subprocess
 
 import pytest
-from harness import controlplane
+
+from .harness import controlplane
 
 ACCOUNTS = "/api/v1/namespaces/kube-system/serviceaccounts"
 ACCOUNT = "system:serviceaccount:kube-system:e2e-kubeconfig"

@@ -11,10 +11,11 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from harness import admin as admins
-from harness import controlplane, pki
-from harness.admin import may
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane, pki
+from .harness import admin as admins
+from .harness.admin import may
 
 POLICY = {
     "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],

@@ -12,9 +12,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
-from harness import admin as admins
-from harness import controlplane, pki, versions
-from harness.wait import PATIENCE, until
+
+from common import versions
+from common.wait import PATIENCE, until
+from .harness import controlplane, pki
+from .harness import admin as admins
 
 NODE = "worker-1.nodes.example.org"
 NODES = "/api/v1/nodes"

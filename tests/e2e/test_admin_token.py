@@ -11,8 +11,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from harness import controlplane, pki
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane, pki
 
 GROUP = "system:bootstrappers:node-bootstrap"
 BINDING = f"{controlplane.BINDINGS}/node-bootstrap:kubelet-bootstrap"

@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from harness import pki
-from harness.controlplane import MANUAL_GROUP
-from harness.machine import descendants
-from harness.node import UNIT, read_failures
+
+from .harness import pki
+from .harness.controlplane import MANUAL_GROUP
+from .harness.machine import descendants
+from .harness.node import UNIT, read_failures
 
 
 @pytest.fixture(scope="module")

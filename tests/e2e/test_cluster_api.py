@@ -6,18 +6,17 @@ own templates (kubernetes-sigs/cluster-api at ae7ff047db49, v1.14.0-rc.0-140).
 """
 
 import json
-import sys
 from urllib.parse import quote
 
 import pytest
 import yaml
-from harness import controlplane
-from harness.first_boot import SEED, apply_ignition
-from harness.node import KUBECONFIG, SOURCE, UNIT, read_failures
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-from documentation import commands  # noqa: E402
+from common import SOURCE
+from common.documentation import commands
+from common.wait import until
+from .harness import controlplane
+from .harness.first_boot import SEED, apply_ignition
+from .harness.node import KUBECONFIG, UNIT, read_failures
 
 TEMPLATE = yaml.safe_load((SOURCE / "packaging/examples/cluster-api/kubeadm-config-template.yaml").read_text())["spec"]["template"]["spec"]
 SENTINEL, SENTINEL_UNIT = "/run/cluster-api/bootstrap-success.complete", "node-bootstrap-sentinel.service"

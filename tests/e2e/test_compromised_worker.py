@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness.node import STATE, UNIT, read_failures
-from harness.wait import until
+
+from common.wait import until
+from .harness.node import STATE, UNIT, read_failures
 
 EINPROGRESS = 115
 EACCES = 13

@@ -6,8 +6,10 @@ import time
 from collections import Counter
 
 import pytest
-from harness.node import PROGRAM, SOURCE, UNIT, read_failures
-from harness.wait import until
+
+from common import SOURCE
+from common.wait import until
+from .harness.node import PROGRAM, UNIT, read_failures
 
 EXAMPLES = SOURCE / "packaging/examples"
 SUMMARY = "node-bootstrap-summary.service"

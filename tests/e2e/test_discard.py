@@ -4,8 +4,9 @@
 import shutil
 
 import pytest
-from harness.node import KUBECONFIG, TOKEN, UNIT, read_failures
-from harness.vmware import GUESTINFO, on_vmware
+
+from .harness.node import KUBECONFIG, TOKEN, UNIT, read_failures
+from .harness.vmware import GUESTINFO, on_vmware
 
 DISCARD = {"token": {"discard": True}}
 

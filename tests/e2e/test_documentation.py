@@ -4,15 +4,13 @@
 import os
 import re
 import subprocess
-import sys
 
 import pytest
-from harness.node import CONFIG, KUBECONFIG, SOURCE, UNIT, read_failures, settings
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
-from documentation import commands  # noqa: E402
+from common import SOURCE, documentation
+from common.documentation import commands
+from common.wait import until
+from .harness.node import CONFIG, KUBECONFIG, UNIT, read_failures, settings
 
 
 def type_in(node, text, check=True):

@@ -10,10 +10,11 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import controlplane, pki
-from harness.clock import fake_clock
-from harness.node import CONFIG, TOKEN, UNIT, settings
-from harness.web import Proxy, Web
+
+from .harness import controlplane, pki
+from .harness.clock import fake_clock
+from .harness.node import CONFIG, TOKEN, UNIT, settings
+from .harness.web import Proxy, Web
 
 pytestmark = pytest.mark.each_release
 

@@ -6,19 +6,16 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from harness import admin, pki
-from harness.controlplane import CSRS, SECRETS, free_ports
-from harness.fleet import FolderMachine
-from harness.node import SOURCE
-from harness.wait import PATIENCE, until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-from documentation import commands  # noqa: E402
+from common.documentation import commands
+from common.wait import PATIENCE, until
+from .harness import admin, pki
+from .harness.controlplane import CSRS, SECRETS, free_ports
+from .harness.fleet import FolderMachine
 
 INSTALLED = "/usr/share/doc/node-bootstrap-admin/examples/fleet"
 SPECIAL = ("taken", "unstarted", "expired", "renamed", "denied", "without-kubelet")

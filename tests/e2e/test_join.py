@@ -9,9 +9,10 @@ import stat
 import pytest
 import yaml
 from cryptography import x509
-from harness import controlplane, pki
-from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, read_failures, settings
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane, pki
+from .harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, read_failures, settings
 
 pytestmark = pytest.mark.each_release
 

@@ -6,10 +6,11 @@ import json
 import pytest
 import yaml
 from cryptography import x509
-from harness import controlplane
-from harness.node import CA_FILE, CONFIG, UNIT
-from harness.wait import until
-from harness.web import Proxy, Web
+
+from common.wait import until
+from .harness import controlplane
+from .harness.node import CA_FILE, CONFIG, UNIT
+from .harness.web import Proxy, Web
 
 pytestmark = pytest.mark.each_release
 

@@ -8,9 +8,10 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from harness.controlplane import CLUSTER_INFO, CSRS
-from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, PROGRAM, UNIT
-from harness.wait import PATIENCE, until
+
+from common.wait import PATIENCE, until
+from .harness.controlplane import CLUSTER_INFO, CSRS
+from .harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, PROGRAM, UNIT
 
 STAGES = {
     "discovery": ("GET", CLUSTER_INFO, False),

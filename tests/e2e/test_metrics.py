@@ -3,16 +3,13 @@
 
 import os
 import stat
-import sys
 
 import pytest
-from harness.node import SOURCE, UNIT, read_failures
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
-import prometheus  # noqa: E402
-from documentation import commands  # noqa: E402
+from common import documentation, prometheus
+from common.documentation import commands
+from common.wait import until
+from .harness.node import UNIT, read_failures
 
 pytestmark = pytest.mark.each_release
 

@@ -6,10 +6,11 @@ import json
 
 import pytest
 import yaml
-from harness import controlplane, pki
-from harness.machine_approver import ACCOUNT, GROUPS, NAMESPACE, Approver, Machine, now
-from harness.node import CONFIG, CURRENT, KUBECONFIG, UNIT, read_failures
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane, pki
+from .harness.machine_approver import ACCOUNT, GROUPS, NAMESPACE, Approver, Machine, now
+from .harness.node import CONFIG, CURRENT, KUBECONFIG, UNIT, read_failures
 
 BOOTSTRAP = "/etc/kubernetes/kubeconfig"
 TARGET = "/var/lib/kubelet/kubeconfig"

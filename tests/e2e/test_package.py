@@ -7,8 +7,10 @@ import re
 import subprocess
 
 import pytest
-from harness import controlplane
-from harness.node import CONFIG, SOURCE, TOKEN, UNIT, read_failures
+
+from common import SOURCE
+from .harness import controlplane
+from .harness.node import CONFIG, TOKEN, UNIT, read_failures
 
 KUBELET, TIMER = "kubelet.service", "node-bootstrap-refresh.timer"
 SETUP = "50-setup"

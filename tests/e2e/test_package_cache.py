@@ -5,7 +5,8 @@ import subprocess
 import time
 
 import pytest
-from harness import isolation, package
+
+from .harness import isolation, package
 
 
 def test_cached_packages(tmp_path, monkeypatch):

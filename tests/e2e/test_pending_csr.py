@@ -2,9 +2,10 @@
 """Why a request is not approved: a group without the role binding, or no running approver, distinguished by the API server."""
 
 import pytest
-from harness.controlplane import MANUAL_GROUP
-from harness.node import UNIT, read_failures
-from harness.wait import until
+
+from common.wait import until
+from .harness.controlplane import MANUAL_GROUP
+from .harness.node import UNIT, read_failures
 
 pytestmark = pytest.mark.each_release
 

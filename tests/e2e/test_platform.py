@@ -8,9 +8,10 @@ import json
 import subprocess
 
 import pytest
-from harness.node import UNIT, read_failures
-from harness.vmware import GUESTINFO, PLATFORM, on_vmware
-from harness.wait import until
+
+from common.wait import until
+from .harness.node import UNIT, read_failures
+from .harness.vmware import GUESTINFO, PLATFORM, on_vmware
 
 FOLDER = "/run/node-bootstrap-platform"
 

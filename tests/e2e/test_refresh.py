@@ -5,9 +5,10 @@ import base64
 import json
 
 import yaml
-from harness import pki
-from harness.node import CA_FILE, KUBECONFIG, PKI, UNIT, read_failures
-from harness.wait import until
+
+from common.wait import until
+from .harness import pki
+from .harness.node import CA_FILE, KUBECONFIG, PKI, UNIT, read_failures
 
 REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"

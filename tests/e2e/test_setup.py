@@ -7,11 +7,12 @@ import signal
 import stat
 
 import pytest
-from harness import controlplane
-from harness.leaks import Sampler, forms, found_in
-from harness.machine import descendants
-from harness.node import CURRENT, KUBECONFIG, STATE, TOKEN, UNIT, read_failures
-from harness.wait import PATIENCE, until
+
+from common.wait import PATIENCE, until
+from .harness import controlplane
+from .harness.leaks import Sampler, forms, found_in
+from .harness.machine import descendants
+from .harness.node import CURRENT, KUBECONFIG, STATE, TOKEN, UNIT, read_failures
 
 pytestmark = pytest.mark.each_release
 

@@ -11,13 +11,11 @@ import os
 import subprocess
 import threading
 
-import apiserver
-import machine
-import objects
-import pki
-from apiserver import status
-from endpoint import Reply, Stream
-from objects import PATIENCE
+from common import apiserver, machine, pki
+from common.apiserver import status
+from common.endpoint import Reply, Stream
+from . import objects
+from .objects import PATIENCE
 
 ADMIN = "kubernetes-admin"
 MASTERS = "system:masters"

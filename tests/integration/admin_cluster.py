@@ -14,11 +14,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-import admin
-import faults
-import pki
-from csrs import timestamp
-from objects import PATIENCE
+from common import faults, pki
+from common.csrs import timestamp
+from . import admin
+from .objects import PATIENCE
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

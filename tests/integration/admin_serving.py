@@ -6,9 +6,9 @@ import ipaddress
 
 from cryptography import x509
 
-import pki
-from admin_cluster import POLICY
-from objects import Place
+from common import pki
+from .admin_cluster import POLICY
+from .objects import Place
 
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 EVENTS = "/api/v1/namespaces/default/events"

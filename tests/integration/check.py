@@ -5,8 +5,8 @@ import json
 import os
 import subprocess
 
-from machine import FAILURES, HEADER, SECRET, TOKEN, find_program, to_yaml
-from manager import Manager
+from common.machine import FAILURES, HEADER, SECRET, TOKEN, find_program, to_yaml
+from .manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
 PIN = "sha256:" + "ab" * 32

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import threading
 
-from machine import FAILURES, PATIENCE, Machine, Run
+from common.machine import FAILURES, PATIENCE, Machine, Run
 
 SECOND = 1_000_000
 MACHINE_ID = "c" * 32

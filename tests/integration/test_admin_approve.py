@@ -9,12 +9,10 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-import admin
-import documentation
-import faults
-import pki
-from admin_cluster import Cluster, holder_of
-from endpoint import Reply
+from common import documentation, faults, pki
+from common.endpoint import Reply
+from . import admin
+from .admin_cluster import Cluster, holder_of
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

@@ -5,11 +5,10 @@ import signal
 import time
 
 import pytest
-import faults
-import pki
-from admin_cluster import (APPROVAL, BOUND, CSRS, Cluster, ENROLLED, EVENTS, LEASES, NODES, SECRETS, await_true, controllers, holder_of, key_of,
-                           prove)
-from csrs import timestamp
+
+from common import faults, pki
+from common.csrs import timestamp
+from .admin_cluster import APPROVAL, BOUND, CSRS, ENROLLED, EVENTS, LEASES, NODES, SECRETS, Cluster, await_true, controllers, holder_of, key_of, prove
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-import faults
-import pki
-from admin_cluster import SECRETS, Cluster
-from csrs import timestamp
+from common import faults, pki
+from common.csrs import timestamp
+from .admin_cluster import SECRETS, Cluster
 
 KEY, OTHER = pki.new_key(), pki.new_key()
 RECORD = f"{SECRETS}/node-bootstrap-node-worker-1"

@@ -12,9 +12,9 @@ import subprocess
 
 import pytest
 
-import admin
-import pki
-from admin_cluster import Cluster, await_true
+from common import pki
+from . import admin
+from .admin_cluster import Cluster, await_true
 
 TOKENS = "list secrets"
 POD = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -10,8 +10,8 @@ import time
 import pytest
 import yaml
 
-from admin_cluster import AT_ONCE, CSRS, Cluster, INTERNAL, await_true, controllers, free_port
-from machine import SOURCE
+from common import SOURCE
+from .admin_cluster import AT_ONCE, CSRS, INTERNAL, Cluster, await_true, controllers, free_port
 
 PREFIX = "node_bootstrap_controller_"
 

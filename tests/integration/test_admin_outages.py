@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-import admin
-import faults
-from admin_cluster import APPROVAL, AT_ONCE, CSRS, Cluster, INTERNAL, LEASES, SIGNER, await_true, controllers, cut_watches
+from common import faults
+from . import admin
+from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, SIGNER, Cluster, await_true, controllers, cut_watches
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ import time
 
 import pytest
 
-import faults
-import pki
-from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, cut_watches, prove
-from admin_serving import SERVICES, approval, event, put_node, put_policy, submit
+from common import faults, pki
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, await_true, controllers, cut_watches, prove
+from .admin_serving import SERVICES, approval, event, put_node, put_policy, submit
 
 KEY = pki.new_key()
 

@@ -10,12 +10,9 @@ import time
 
 import pytest
 
-import admin
-import apiserver
-import faults
-import machine
-import pki
-from objects import PATIENCE
+from common import apiserver, faults, machine, pki
+from . import admin
+from .objects import PATIENCE
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"

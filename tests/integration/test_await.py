@@ -7,11 +7,8 @@ import time
 
 import pytest
 
-import apiserver
-import csrs
-import faults
-import pki
-from machine import NODE, PATIENCE, TOKEN_ID, Case
+from common import apiserver, csrs, faults, pki
+from common.machine import NODE, PATIENCE, TOKEN_ID, Case
 
 LEEWAY = 0.3        # the machine usually watches by then, and it is no matter if it does not
 

@@ -12,11 +12,11 @@ import time
 
 import pytest
 
-import documentation
-from check import sections
-from cloud import OTHER_TOKEN, CloudWorld
-from machine import FAILURES, HEADER, KEPT, PATIENCE, SECRET, TOKEN, TOKEN_ID, find_program, to_yaml
-from user_data import FORBIDDEN, FORMS
+from common import documentation
+from common.machine import FAILURES, HEADER, KEPT, PATIENCE, SECRET, TOKEN, TOKEN_ID, find_program, to_yaml
+from .check import sections
+from .cloud import OTHER_TOKEN, CloudWorld
+from .user_data import FORBIDDEN, FORMS
 
 PIN = "sha256:" + "ab" * 32
 BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from machine import FAILURES, KEPT, PATIENCE, TOKEN, find_program
+from common.machine import FAILURES, KEPT, PATIENCE, TOKEN, find_program
 
 COMMANDS = ["explain", "join", "refresh", "reset", "setup", "status"]
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from check import OTHER, Place
-from machine import PATIENCE, TOKEN
+from common.machine import PATIENCE, TOKEN
+from .check import OTHER, Place
 
 
 @pytest.fixture

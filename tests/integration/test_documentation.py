@@ -13,9 +13,8 @@ from collections import Counter
 import pytest
 import yaml
 
-import documentation
-import metadata
-from machine import FAILURES, SOURCE, find_program
+from common import SOURCE, documentation, metadata
+from common.machine import FAILURES, find_program
 
 MAN = SOURCE / "man"
 

@@ -7,10 +7,10 @@ import socket
 import subprocess
 import threading
 
-import faults
-from machine import PATIENCE
-from processes import nobody_left, workers
-from wait import wait_until
+from common import faults
+from common.machine import PATIENCE
+from .processes import nobody_left, workers
+from .wait import wait_until
 
 EARLY = 2           # the number of the connection
 

@@ -3,8 +3,8 @@
 
 import re
 
-import faults
-from wait import wait_until
+from common import faults
+from .wait import wait_until
 
 DELAY = 0.25        # NEXT_AFTER_MS in race.c
 CONNECT_TIMEOUT = 5     # what an endpoint that is waited for costs, at the least

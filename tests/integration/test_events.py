@@ -11,17 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import csrs
-import faults
-import installed
-import join_configuration
-import join_methods
-import metadata
-import pki
-from cloud import CloudWorld
-from journal import INSIDE, Socket
-from k3s import K3sWorld, Rejoin
-from machine import FAILURES, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World
+from common import csrs, faults, metadata, pki
+from common.machine import FAILURES, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World
+from . import installed, join_configuration, join_methods
+from .cloud import CloudWorld
+from .journal import INSIDE, Socket
+from .k3s import K3sWorld, Rejoin
 
 PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
 

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from command_line import complete, explain
-from machine import FAILURES, find_program
+from common.machine import FAILURES, find_program
+from .command_line import complete, explain
 
 WIDTH = 80
 

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from machine import FAILURES, KEPT, SOURCE
+from common import SOURCE
+from common.machine import FAILURES, KEPT
 
 SCRIPT = SOURCE / "packaging/fleet"
 TOKEN = "abcdef"

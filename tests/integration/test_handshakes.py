@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import faults
-import handshakes
-from machine import FAILURES, Case
-from processes import nobody_left, processes
-from wait import wait_until
+from common import faults
+from common.machine import FAILURES, Case
+from . import handshakes
+from .processes import nobody_left, processes
+from .wait import wait_until
 
 ATTACKS = {
     "RSA of 64 kbit": handshakes.huge_rsa(),

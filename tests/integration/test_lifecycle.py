@@ -8,12 +8,9 @@ import time
 
 import pytest
 
-import apiserver
-import csrs
-import faults
-import pki
-from installed import status
-from machine import NODE, PATIENCE, SECRET, TOKEN, TOKEN_ID, TOKEN_SOURCE, Case, Machine, node_kubeconfig
+from common import apiserver, csrs, faults, pki
+from common.machine import NODE, PATIENCE, SECRET, TOKEN, TOKEN_ID, TOKEN_SOURCE, Case, Machine, node_kubeconfig
+from .installed import status
 
 LEEWAY = 0.3
 

@@ -7,11 +7,10 @@ import shutil
 
 import pytest
 
-import faults
-import pki
-from apiserver import node_object
-from machine import HEADER, NODE, Case, find_program, to_yaml
-from wait import wait_until
+from common import faults, pki
+from common.apiserver import node_object
+from common.machine import HEADER, NODE, Case, find_program, to_yaml
+from .wait import wait_until
 
 
 def there(*arguments, **changes):

@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-import csrs
-import faults
-from machine import NODE, TOKEN_ID
-from wait import wait_until
+from common import csrs, faults
+from common.machine import NODE, TOKEN_ID
+from .wait import wait_until
 
 FASTER = "+0 x10"
 USER = "system:bootstrap:" + TOKEN_ID

@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from attackers import FAST
-from crash import WITHOUT_LEAK_DETECTION
-from installed import SERVER
-from machine import NODE, PATIENCE, find_program
-from processes import processes
-from wait import wait_until
+from common.machine import NODE, PATIENCE, find_program
+from .attackers import FAST
+from .crash import WITHOUT_LEAK_DETECTION
+from .installed import SERVER
+from .processes import processes
+from .wait import wait_until
 
 NOBODY = 65534
 CAP_DAC_OVERRIDE = 1 << 1

@@ -9,12 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-import apiserver
-import csrs
-import endpoint
-import faults
-import pki
-from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Case
+from common import apiserver, csrs, endpoint, faults, pki
+from common.machine import NODE, TOKEN_ID, TOKEN_SOURCE, Case
 
 USER = pki.node_user(NODE)
 

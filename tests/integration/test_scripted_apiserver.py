@@ -14,11 +14,8 @@ import time
 import pytest
 from cryptography import x509
 
-import apiserver
-import csrs
-import faults
-import pki
-from machine import PATIENCE
+from common import SOURCE, apiserver, csrs, faults, pki
+from common.machine import PATIENCE
 
 NODE = "node-1"
 
@@ -193,7 +190,8 @@ def test_violations_are_recorded(server, cluster, token):
 
 def test_program(tmp_path):
     """The demonstration program writes what a machine needs, and ends on request."""
-    child = subprocess.Popen([sys.executable, "-B", apiserver.__file__, "--directory", tmp_path, "--approve", "0"], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, "-B", "-m", "common.apiserver", "--directory", tmp_path, "--approve", "0"], cwd=SOURCE / "tests",
+                             stdout=subprocess.PIPE, text=True)
     try:
         end = time.monotonic() + PATIENCE
         while not (tmp_path / "port").exists() and time.monotonic() < end:

@@ -10,10 +10,8 @@ import ssl
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-import apiserver
-import pki
-import supervisor
-from machine import PATIENCE, SECRET, TOKEN, TOKEN_ID
+from common import apiserver, pki, supervisor
+from common.machine import PATIENCE, SECRET, TOKEN, TOKEN_ID
 
 NODE, PASSWORD = "node-1", "8f3a5c7e" * 4
 PATH, PROXY = "/v1-k3s/client-kubelet.crt", "/v1-k3s/client-kube-proxy.crt"

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-import pki
-from machine import FAILURES, TOKEN, Machine, find_program
-from manager import Manager
+from common import pki
+from common.machine import FAILURES, TOKEN, Machine, find_program
+from .manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
 OTHER = "ghijkl.fedcba9876543210"

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from joined import KUBELET, UNIT, Place, ago
-from machine import FAILURES, HEADER, Machine, to_yaml
+from common.machine import FAILURES, HEADER, Machine, to_yaml
+from .joined import KUBELET, UNIT, Place, ago
+
 
 @pytest.fixture
 def place(tmp_path):

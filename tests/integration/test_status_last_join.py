@@ -5,10 +5,9 @@ import json
 
 import pytest
 
-import apiserver
-import faults
-from journal import SECOND, Journal, LoggingMachine
-from machine import FAILURES, NODE, SECRET, TOKEN_ID, World
+from common import apiserver, faults
+from common.machine import FAILURES, NODE, SECRET, TOKEN_ID, World
+from .journal import SECOND, Journal, LoggingMachine
 
 NAME = "cp.example.org"
 

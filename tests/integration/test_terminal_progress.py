@@ -12,9 +12,9 @@ import threading
 
 import pytest
 
-import csrs
-from machine import PATIENCE, find_program
-from wait import wait_until
+from common import csrs
+from common.machine import PATIENCE, find_program
+from .wait import wait_until
 
 COLUMNS = 100
 WAITS = re.compile(r"Waiting since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: the CSR 'node-csr-")

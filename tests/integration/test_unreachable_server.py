@@ -3,11 +3,10 @@
 
 import signal
 
-import csrs
-import faults
-from kubelet_config import config_map
-from processes import nobody_left
-from wait import wait_until
+from common import csrs, faults
+from .kubelet_config import config_map
+from .processes import nobody_left
+from .wait import wait_until
 
 WARNING = "but kubelet will use the server in cluster-info"
 

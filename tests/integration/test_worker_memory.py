@@ -10,15 +10,13 @@ import time
 
 import pytest
 
-import csrs
-import faults
-import pki
-from attackers import FAST
-from crash import WITHOUT_LEAK_DETECTION
-from join_methods import World
-from machine import SECRET
-from memory import processes_with
-from wait import wait_until
+from common import csrs, faults, pki
+from common.machine import SECRET
+from .attackers import FAST
+from .crash import WITHOUT_LEAK_DETECTION
+from .join_methods import World
+from .memory import processes_with
+from .wait import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-import namespace
-from crash import WITHOUT_LEAK_DETECTION
-from installed import SERVER
-from machine import find_program
+from common import namespace
+from common.machine import find_program
+from .crash import WITHOUT_LEAK_DETECTION
+from .installed import SERVER
 
 
 def traced(machine, strace, *argv, words=()):

@@ -3,7 +3,7 @@
 
 import time
 
-from machine import PATIENCE
+from common.machine import PATIENCE
 
 
 def wait_until(condition):

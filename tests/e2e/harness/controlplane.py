@@ -22,9 +22,10 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
-from . import image, pki, versions
+from common import versions
+from common.wait import PATIENCE, until
+from . import image, pki
 from .proxy import Front
-from .wait import PATIENCE, until
 
 DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
 MANUAL_GROUP = "system:bootstrappers:e2e:manual"  # may ask for a certificate, and nobody approves it by itself

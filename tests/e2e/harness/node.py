@@ -13,8 +13,9 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
+from common import SOURCE
+from common.wait import PATIENCE, until
 from .machine import Machine
-from .wait import PATIENCE, until
 
 UNIT = "node-bootstrap.service"
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
@@ -26,7 +27,6 @@ TOKEN = "/etc/credstore/node-bootstrap.token"
 CONFIG = "/etc/node-bootstrap/config.yaml"
 PROGRAM = "/usr/bin/node-bootstrap"
 PROCESS_EXITED = "98e322203f7a4ed290d09fe03c09fe15"
-SOURCE = Path(__file__).parents[3]
 
 
 def read_failures(path="src/base/failures.def"):

@@ -7,10 +7,10 @@ import time
 
 import yaml
 
+from common.wait import PATIENCE, until
 from . import image
 from .controlplane import BINDINGS, SECRETS
 from .node import TOKEN, UNIT, read_failures
-from .wait import PATIENCE, until
 
 FAILURES = read_failures()
 PROGRAMS = ("cat chmod crictl curl df findmnt fuser getent grep hostnamectl install ip journalctl k3s kubeadm kubectl ls mkdir mv node-bootstrap "

@@ -10,11 +10,11 @@ import re
 
 import yaml
 
+from common.wait import until
 from . import csrs, pki
 from .controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, CSRS, MANUAL_GROUP, SECRETS, kubeconfig
 from .node import CONFIG, KUBECONFIG, TOKEN, UNIT
 from .remedies import Remedy
-from .wait import until
 from .web import Web
 
 REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"

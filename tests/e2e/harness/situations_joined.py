@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Situations (see situations.py) of a machine that has joined; the functions of a node are for other tests too."""
 
+from common.wait import until
 from . import pki
 from .node import KUBECONFIG, PKI, TOKEN
 from .remedies import type_on
 from .situations import join, situation
-from .wait import until
 
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 

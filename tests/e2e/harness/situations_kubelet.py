@@ -3,10 +3,10 @@
 
 import re
 
+from common.wait import until
 from . import pki
 from .node import KUBECONFIG, TOKEN
 from .situations import situation
-from .wait import until
 
 
 @situation("kubelet-arguments-missing")

@@ -18,14 +18,12 @@ import time
 
 import pytest
 
-import apiserver
-import pki
+from . import SOURCE, apiserver, pki
 
 NODE = "node-1"
 TOKEN = "abcdef.0123456789abcdef"
 TOKEN_ID, SECRET = TOKEN.split(".")
 TOKEN_SOURCE = "credential 'node-bootstrap.token'"
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = 99           # exit status of the program that inspect() has in the place of join
 PATIENCE = 90           # seconds until a test gives up on a child; no test measures speed
 # What a program may report where so much else runs that its time was over before it met the fault of a case.

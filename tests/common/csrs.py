@@ -16,7 +16,7 @@ import uuid
 
 from cryptography import x509
 
-import pki
+from . import pki
 
 MACHINE_CONFIG = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"      # OpenShift's requester
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
