@@ -17,6 +17,7 @@ import tempfile
 import time
 
 from common import SOURCE, machine
+from common.wait import until
 from integration import handshakes
 
 PATIENCE = 60
@@ -95,8 +96,7 @@ def stop(program, action):
         try:
             world.server.on_connect = action
             child = start([program], world, [world.server])
-            while not any(getattr(connection, "is_bombed", False) for connection in world.server.connections):
-                time.sleep(0.01)
+            until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections), "the attack begins", pause=0.01)
             begin = time.monotonic()
             child.send_signal(signal.SIGTERM)
             try:

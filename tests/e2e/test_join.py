@@ -10,9 +10,10 @@ import pytest
 import yaml
 from cryptography import x509
 
+from common.failures import FAILURES
 from common.wait import until
 from .harness import controlplane, pki
-from .harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, read_failures, settings
+from .harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, settings
 
 pytestmark = pytest.mark.each_release
 
@@ -130,7 +131,7 @@ def test_join_is_logged_for_people_and_machines(joined, cluster):
     assert fields["NODE_BOOTSTRAP_CSR"] == cluster.csrs(joined.name)[0]["metadata"]["name"]
     assert fields["NODE_BOOTSTRAP_TOKEN_ID"] == joined.read("/etc/credstore/node-bootstrap.token")[:6].decode()
     assert "node-bootstrap.token" in fields["NODE_BOOTSTRAP_TOKEN_SOURCE"]
-    slow = read_failures()["csr-pending"]["message-id"]     # the cluster took more than 2 s to approve
+    slow = FAILURES["csr-pending"]["message-id"]     # the cluster took more than 2 s to approve
     assert not [e for e in joined.entries() if int(e["PRIORITY"]) <= 4 and e["MESSAGE_ID"] != slow], "a join without trouble warns of nothing"
 
 

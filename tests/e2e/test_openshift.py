@@ -7,10 +7,11 @@ import json
 import pytest
 import yaml
 
+from common.failures import FAILURES
 from common.wait import until
 from .harness import controlplane, pki
 from .harness.machine_approver import ACCOUNT, GROUPS, NAMESPACE, Approver, Machine, now
-from .harness.node import CONFIG, CURRENT, KUBECONFIG, UNIT, read_failures
+from .harness.node import CONFIG, CURRENT, KUBECONFIG, UNIT
 
 BOOTSTRAP = "/etc/kubernetes/kubeconfig"
 TARGET = "/var/lib/kubelet/kubeconfig"
@@ -97,7 +98,7 @@ def joined(node, cluster):
 
 def failed(node, code):
     node.begin()
-    assert node.await_end() == ("failed", int(read_failures()[code]["exit"])), node.journal_text("-u", "node-bootstrap", "--lines=40")
+    assert node.await_end() == ("failed", int(FAILURES[code]["exit"])), node.journal_text("-u", "node-bootstrap", "--lines=40")
     assert [entry for entry in node.entries() if "NODE_BOOTSTRAP_ERROR" in entry][-1]["NODE_BOOTSTRAP_ERROR"] == code
     assert not node.exists(TARGET) and not node.kubelet_pid()
 

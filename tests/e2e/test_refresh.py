@@ -6,9 +6,10 @@ import json
 
 import yaml
 
+from common.failures import FAILURES
 from common.wait import until
 from .harness import pki
-from .harness.node import CA_FILE, KUBECONFIG, PKI, UNIT, read_failures
+from .harness.node import CA_FILE, KUBECONFIG, PKI, UNIT
 
 REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
@@ -30,7 +31,7 @@ def set_bundle(cluster, *pems):
 
 
 def said(node, code):
-    return bool(node.journal(f"_SYSTEMD_UNIT={REFRESH}", "MESSAGE_ID=" + read_failures()[code]["message-id"]))
+    return bool(node.journal(f"_SYSTEMD_UNIT={REFRESH}", "MESSAGE_ID=" + FAILURES[code]["message-id"]))
 
 
 def refresh(node):

@@ -16,9 +16,10 @@ import pytest
 
 from common import SOURCE
 from common.documentation import commands
+from common.failures import FAILURES
 from common.wait import until
 from .harness.first_boot import IGNITION, apply_ignition
-from .harness.node import PROGRAM, TOKEN, UNIT, example, read_failures
+from .harness.node import PROGRAM, TOKEN, UNIT, example
 
 NAME = "node-bootstrap"
 VERSION = re.search(r"^  version: '(.*)',$", (SOURCE / "meson.build").read_text(), re.M)[1]
@@ -131,7 +132,7 @@ def assert_has_its_own_libraries(node):
 
 
 def assert_has_the_catalog(node):
-    row = read_failures()["token-unknown"]
+    row = FAILURES["token-unknown"]
     assert row["subject"] in node.run("journalctl", "--list-catalog", row["message-id"]).stdout
 
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import threading
 
-from common import apiserver, machine, pki
+from common import apiserver, machine, pki, wait
 from common.apiserver import status
 from common.endpoint import Reply, Stream
 from . import objects
@@ -187,7 +187,7 @@ def command(*words):
     return [machine.find_program("node-bootstrap-admin"), *words]
 
 
-def run_admin(*words, env=None, stdin="", timeout=machine.PATIENCE, **options):
+def run_admin(*words, env=None, stdin="", timeout=wait.PATIENCE, **options):
     """Runs node-bootstrap-admin to its end: returncode, stdout and stderr as text. `env` is added to the environment."""
     return subprocess.run(command(*words), env=environment(**(env or {})), input=stdin, text=True, capture_output=True, timeout=timeout,
                           check=False, **options)
@@ -233,7 +233,7 @@ class Running:
         assert found, f"no line with {text!r} in {self.lines}"
         return found
 
-    def stop(self, timeout=machine.PATIENCE):
+    def stop(self, timeout=wait.PATIENCE):
         if self.process.poll() is None:
             self.process.terminate()
         try:

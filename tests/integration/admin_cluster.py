@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import random
 import socket
-import time
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -154,13 +153,6 @@ def free_port(host="127.0.0.1"):
         with contextlib.suppress(OSError):
             with socket.create_server((host, random.randrange(10000, 30000)), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as taken:
                 return taken.getsockname()[1]
-
-
-def await_true(condition, timeout=PATIENCE):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def cut_watches(api):

@@ -5,7 +5,8 @@ import json
 import os
 import subprocess
 
-from common.machine import FAILURES, HEADER, SECRET, TOKEN, find_program, to_yaml
+from common.failures import FAILURES
+from common.machine import HEADER, SECRET, TOKEN, find_program, to_yaml
 from .manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"

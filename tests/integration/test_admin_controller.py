@@ -8,7 +8,9 @@ import pytest
 
 from common import faults, pki
 from common.csrs import timestamp
-from .admin_cluster import APPROVAL, BOUND, CSRS, ENROLLED, EVENTS, LEASES, NODES, SECRETS, Cluster, await_true, controllers, holder_of, key_of, prove
+from common.wait import until
+from .admin_cluster import APPROVAL, BOUND, CSRS, ENROLLED, EVENTS, LEASES, NODES, SECRETS, Cluster, controllers, holder_of, key_of, prove
+from .objects import PATIENCE
 
 
 @pytest.fixture
@@ -315,7 +317,7 @@ def test_a_flood_of_requests_for_serving_certificates_hides_no_other(api, cluste
     start("--parts=approve-client,approve-serving")
     for i in range(205):
         cluster.request(f"serving{i}", "n1", user="system:node:n1", signer="kubernetes.io/kubelet-serving")
-    await_true(lambda: len(api.objects.all(EVENTS)) >= 200, timeout=60)
+    until(lambda: len(api.objects.all(EVENTS)) >= 200, "there are 200 Events", 60)
     cluster.token("aaaaaa", "n1")
     cluster.request("stolen", "n2")
     cluster.await_event("stolen", "TokenForAnotherNode")
@@ -326,7 +328,7 @@ def test_a_flood_of_requests_by_one_token_makes_few_events(api, cluster, start):
     for i in range(40):
         cluster.request(f"bad{i}", "n2")
     start()
-    await_true(lambda: count_reads(api, "aaaaaa") == 40)
+    until(lambda: count_reads(api, "aaaaaa") == 40, "each request is judged", PATIENCE)
     cluster.settle("zzz")
     assert len(api.objects.all(EVENTS)) == 10
 

@@ -6,8 +6,10 @@ import time
 import pytest
 
 from common import faults, pki
-from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, await_true, controllers, cut_watches, prove
+from common.wait import until
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches, prove
 from .admin_serving import SERVICES, approval, event, put_node, put_policy, submit
+from .objects import PATIENCE
 
 KEY = pki.new_key()
 
@@ -37,7 +39,7 @@ def test_a_snapshot_that_was_interrupted_has_all_services(api, start):
         pages.append(request)
         api.on("patch leases", faults.unauthorized, times=1)
         renewals = len(api.seen("patch leases"))
-        await_true(lambda: len(api.seen("patch leases")) > renewals, 20)
+        until(lambda: len(api.seen("patch leases")) > renewals, "the Lease is renewed", 20)
         time.sleep(1)
     api.on("list services", replace)
     submit(api, "bad", "10.0.0.5")
@@ -75,7 +77,7 @@ def test_an_approval_is_told_as_it_was_made(api, start):
         lists = len(api.seen("list nodes"))
         time.sleep(11)
         submit(api, "two", "10.0.0.6", node="other")
-        await_true(lambda: len(api.seen("list nodes")) > lists)
+        until(lambda: len(api.seen("list nodes")) > lists, "the Nodes are listed again", PATIENCE)
         api.objects.wait(lambda: approval(api, "two") == "Approved")
     api.on(APPROVAL, change, times=1)
     submit(api, "one", "10.0.0.5")

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from common import apiserver, faults, machine, pki
+from common.wait import until
 from . import admin
 from .objects import PATIENCE
 
@@ -111,10 +112,7 @@ def test_what_is_right_is_not_written(api, run):
 
 
 def wait_seen(api, kind, n, timeout=PATIENCE):
-    end = time.monotonic() + timeout
-    while len(api.seen(kind)) < n:
-        assert time.monotonic() < end, f"{kind}: {len(api.seen(kind))} of {n}"
-        time.sleep(0.02)
+    until(lambda: len(api.seen(kind)) >= n, lambda: f"{kind}: {len(api.seen(kind))} of {n}", timeout)
 
 
 def native_signer(api):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from common import SOURCE, documentation
-from common.machine import FAILURES
+from common.failures import FAILURES
 from .command_line import complete, explain, one_line, plain
 
 BUILD = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")

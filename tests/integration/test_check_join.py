@@ -8,7 +8,8 @@ import socket
 import pytest
 
 from common import apiserver, csrs, faults, pki
-from common.machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, to_yaml
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, SECRET, TOKEN_ID, to_yaml
 from . import join_methods
 from .check import kubelet_below, step_of, texts
 from .check_join import check, put_client, report, states

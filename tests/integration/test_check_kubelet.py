@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from common.machine import FAILURES, NODE, TOKEN, find_program, to_yaml
+from common.failures import FAILURES
+from common.machine import NODE, TOKEN, find_program, to_yaml
 from .check import kubelet_below, step_of, texts
 from .check_join import put_client
 from .journal import MACHINE_ID, Journal

@@ -7,7 +7,8 @@ import pytest
 
 from common import faults, pki
 from common.apiserver import node_object
-from common.machine import FAILURES, NODE, Machine
+from common.failures import FAILURES
+from common.machine import NODE, Machine
 from .check import step_of, texts
 from .check_join import check, put_client, report, states
 from .memory import processes_with

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from common.machine import PATIENCE, TOKEN
+from common.machine import TOKEN
+from common.wait import PATIENCE
 from .check import OTHER, Place
 
 

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from common import SOURCE, documentation, metadata
-from common.machine import FAILURES, find_program
+from common.failures import FAILURES
+from common.machine import find_program
 
 MAN = SOURCE / "man"
 

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from common.machine import FAILURES, find_program
+from common.failures import FAILURES
+from common.machine import find_program
 from .command_line import complete, explain
 
 WIDTH = 80

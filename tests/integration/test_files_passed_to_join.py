@@ -4,7 +4,8 @@
 import pytest
 
 from common import pki
-from common.machine import FAILURES, HEADER, NODE, Machine, to_yaml
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, Machine, to_yaml
 from .installed import SERVER
 
 K10 = "K10::abcdef.0123456789abcdef"

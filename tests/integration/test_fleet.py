@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from common import SOURCE
-from common.machine import FAILURES, KEPT
+from common.failures import FAILURES
+from common.machine import KEPT
 
 SCRIPT = SOURCE / "packaging/fleet"
 TOKEN = "abcdef"

@@ -9,7 +9,8 @@ import pytest
 from cryptography import x509
 
 from common import faults, pki
-from common.machine import FAILURES, HEADER, NODE, Machine, to_yaml
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, Machine, to_yaml
 from .crash import TABLE, points, put_back, save, traced
 from .installed import contents
 from .k3s import PASSWORD_FILE, USER, K3sWorld

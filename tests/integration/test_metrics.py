@@ -11,7 +11,8 @@ import urllib.request
 import pytest
 
 from common import pki, prometheus
-from common.machine import FAILURES, Machine
+from common.failures import FAILURES
+from common.machine import Machine
 from .admin_cluster import Cluster, controllers, free_port
 from .joined import RECORD, Place
 from .journal import BEGIN, SECOND

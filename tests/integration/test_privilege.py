@@ -12,8 +12,9 @@ import threading
 import pytest
 
 from common.endpoint import Hangup
-from common.machine import NODE, PATIENCE, TOKEN, find_program
+from common.machine import NODE, TOKEN, find_program
 from common.namespace import Namespace
+from common.wait import PATIENCE
 from .check import kubelet_below
 from .cloud import CloudWorld
 from .socket_owners import FIND, Watch, assert_unprivileged

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from common import apiserver, faults, pki
-from common.machine import FAILURES, HEADER, SECRET, Machine, to_yaml
+from common.failures import FAILURES
+from common.machine import HEADER, SECRET, Machine, to_yaml
 from .crash import TABLE, points, put_back, save, traced
 from .installed import contents, refresh_handoff, status
 

@@ -9,13 +9,12 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 
 import pytest
 from cryptography import x509
 
 from common import SOURCE, apiserver, csrs, faults, pki
-from common.machine import PATIENCE
+from common.wait import PATIENCE, until
 
 NODE = "node-1"
 
@@ -193,9 +192,7 @@ def test_program(tmp_path):
     child = subprocess.Popen([sys.executable, "-B", "-m", "common.apiserver", "--directory", tmp_path, "--approve", "0"], cwd=SOURCE / "tests",
                              stdout=subprocess.PIPE, text=True)
     try:
-        end = time.monotonic() + PATIENCE
-        while not (tmp_path / "port").exists() and time.monotonic() < end:
-            time.sleep(0.02)
+        until((tmp_path / "port").exists, "the files are written")
         files = {name: (tmp_path / name).read_text() for name in ("ca.crt", "pin", "token", "endpoint", "port")}
         assert os.stat(tmp_path / "token").st_mode & 0o777 == 0o600
         assert pki.pin(x509.load_pem_x509_certificate(files["ca.crt"].encode())) == files["pin"].strip()

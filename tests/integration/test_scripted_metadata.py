@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from common import faults, metadata
-from common.machine import PATIENCE
 from common.namespace import Namespace, Packets
+from common.wait import PATIENCE
 
 USER_DATA = "#!/bin/sh\ntrue\n"
 GOOD = {     # what a client has to send

@@ -11,7 +11,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from common import apiserver, pki, supervisor
-from common.machine import PATIENCE, SECRET, TOKEN, TOKEN_ID
+from common.machine import SECRET, TOKEN, TOKEN_ID
+from common.wait import PATIENCE
 
 NODE, PASSWORD = "node-1", "8f3a5c7e" * 4
 PATH, PROXY = "/v1-k3s/client-kubelet.crt", "/v1-k3s/client-kube-proxy.crt"

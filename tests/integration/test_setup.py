@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from common import apiserver, pki
-from common.machine import FAILURES, HEADER, TOKEN, TOKEN_ID, find_program
+from common.failures import FAILURES
+from common.machine import HEADER, TOKEN, TOKEN_ID, find_program
 from common.namespace import Namespace
 
 OTHER = "ghijkl.fedcba9876543210"

@@ -5,7 +5,8 @@ import hashlib
 
 import pytest
 
-from common.machine import FAILURES, HEADER, NODE, TOKEN, Machine
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, TOKEN, Machine
 from .joined_machine import PIN, JoinedMachine
 from .manager import Manager
 

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from common.machine import FAILURES, SECRET, TOKEN, find_program
+from common.failures import FAILURES
+from common.machine import SECRET, TOKEN, find_program
 from .joined_machine import JoinedMachine
 from .manager import Manager
 

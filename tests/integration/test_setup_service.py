@@ -9,7 +9,8 @@ import time
 import pytest
 
 from common import pki
-from common.machine import FAILURES, TOKEN, Machine, find_program
+from common.failures import FAILURES
+from common.machine import TOKEN, Machine, find_program
 from .manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"

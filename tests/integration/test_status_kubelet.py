@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from common.machine import FAILURES, HEADER, Machine, to_yaml
+from common.failures import FAILURES
+from common.machine import HEADER, Machine, to_yaml
 from .joined import KUBELET, UNIT, Place, ago
 
 

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from common import apiserver, faults
-from common.machine import FAILURES, NODE, SECRET, TOKEN_ID, World
+from common.failures import FAILURES
+from common.machine import NODE, SECRET, TOKEN_ID, World
 from .journal import SECOND, Journal, LoggingMachine
 
 NAME = "cp.example.org"
