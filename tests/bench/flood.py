@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from common import pki
+from common import csrs, pki
 from integration import admin, admin_cluster
 
 os.environ["NB_BUILDDIR"] = sys.argv[1]
@@ -41,11 +41,9 @@ def measure(n):
         with admin.Running("controller", *options, "--kubeconfig", api.kubeconfig()) as controller:
             controller.wait_line("is the leader", 30)
             alone = statistics.median(join(cluster, f"alone{i}") for i in range(5))
-            request = admin_cluster.encode(pki.sign_csr(pki.new_key(), pki.node_user("greedy"), sans=()).decode())
-            spec = {"request": request, "signerName": "kubernetes.io/kubelet-serving", "usages": ["digital signature", "server auth"],
-                    "username": pki.node_user("greedy"), "groups": ["system:nodes", "system:authenticated"]}
+            pem = pki.sign_csr(pki.new_key(), pki.node_user("greedy"))
             for i in range(n):
-                api.objects.put(f"{admin_cluster.CSRS}/flood{i:06}", spec=spec)
+                cluster.request(f"flood{i:06}", "greedy", user=pki.node_user("greedy"), groups=[pki.NODES], signer=csrs.SERVING, pem=pem)
             first = join(cluster, "first0")
             time.sleep(20)
             second = join(cluster, "second")

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from common import versions
+from common import pki, versions
 from common.wait import until
-from .harness import admin, controlplane, first_boot, image, isolation, mkosi, network, pki
+from .harness import admin, controlplane, first_boot, image, isolation, mkosi, network
 from .harness import package as packages_of_tree
 from .harness.node import Node
 
@@ -151,7 +151,7 @@ def cluster(world):
 @pytest.fixture(scope="session")
 def other_cluster(world):
     """A new one that issues certificates for one minute."""
-    made = make_cluster(world, "other-cluster", controllers=[f"--cluster-signing-duration={versions.of(world.minor, 'one minute')}"], age=pki.DAY / 24)
+    made = make_cluster(world, "other-cluster", controllers=[f"--cluster-signing-duration={versions.of(world.minor, 'one minute')}"], age=pki.HOUR)
     yield made
     made.stop()
 

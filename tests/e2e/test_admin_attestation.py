@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines prove with their enrolled keys, sealed by systemd-creds, that the requests for their names are their own."""
 
+from common.csrs import pending
 from common.wait import until
 from .harness import controlplane
 from .harness import admin as admins
-from .harness.csrs import GROUP, Place, pending
+from .harness.approvals import GROUP, Place
 from .harness.node import UNIT
 
 EVENTS = "/api/v1/namespaces/default/events"

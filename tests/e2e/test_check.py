@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from common import pki
 from common.failures import FAILURES
-from .harness import pki
 from .harness.controlplane import MANUAL_GROUP
 from .harness.machine import descendants
 from .harness.node import UNIT
@@ -107,7 +107,7 @@ def test_each_step_of_a_join(node, cluster):
 
 
 def test_wrong_pin(node, cluster):
-    node.forget().configure(pins=[pki.Authority("other").pin])
+    node.forget().configure(pins=[pki.CA("other").pin])
     node.give(cluster.token())
     status, said = check(node)
     remedy = FAILURES["ca-pin-mismatch"]["remedy"].split("@")[0]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """First boot with Debian's cloud-init and the cloud-config of packaging/examples: a node, and no ordering cycle of units."""
 
-
 import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization

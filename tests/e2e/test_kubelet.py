@@ -9,8 +9,8 @@ import yaml
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificate
 
+from common import pki
 from common.wait import until
-from .harness import pki
 from .harness.node import CURRENT, UNIT
 
 FLAGS = "/var/lib/kubelet/kubeadm-flags.env"

@@ -5,7 +5,6 @@ tests/common/metadata.py plays, at their real addresses. These machines have no 
 Volumes and VMware's guestinfo are read by node-bootstrap-platform.service: see test_platform.py and test_vm.py.
 """
 
-
 import pytest
 import yaml
 

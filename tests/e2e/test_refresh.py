@@ -6,9 +6,9 @@ import json
 
 import yaml
 
+from common import pki
 from common.failures import FAILURES
 from common.wait import until
-from .harness import pki
 from .harness.node import CA_FILE, KUBECONFIG, PKI, UNIT
 
 REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
@@ -49,7 +49,7 @@ def test_second_ca(node, cluster):
     refresh(node)
     assert said(node, "refresh-unchanged") and node.kubelet_pid() == pid
 
-    first, second = cluster.ca.pem, pki.Authority("second").pem
+    first, second = cluster.ca.pem, pki.CA("second").pem
     set_bundle(cluster, first, second)
     try:
         refresh(node)

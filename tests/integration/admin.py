@@ -193,23 +193,6 @@ def run_admin(*words, env=None, stdin="", timeout=wait.PATIENCE, **options):
                           check=False, **options)
 
 
-def pending(text):
-    """What `approve` lists, by the name of the request."""
-    items, item = {}, {}
-    for line in text.splitlines()[1:]:
-        if not line.startswith("    "):
-            name, node, kind, _, *state, proof = line.split()
-            item = items[name] = {"node": node, "kind": kind, "state": " ".join(state), "proof": proof, "names": []}
-        elif line.startswith("    requested by "):
-            item["requestor"] = line.removeprefix("    requested by ")
-        elif line.startswith("    name: "):
-            item["names"].append(line.removeprefix("    name: "))
-        else:
-            item["verdict"] = line.strip()
-            item["suspicious"] = not item["verdict"].startswith(("ok: ", "check it: "))
-    return items
-
-
 class Running:
     """node-bootstrap-admin controller, or another command that does not end; a context manager that stops it with SIGTERM."""
 

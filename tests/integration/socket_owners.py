@@ -4,6 +4,8 @@
 # Who has a socket: name, users, capabilities. `net` is the table of a network name space, `wanted` says which of its lines count.
 FIND = '''
 import os
+
+
 def find(net, kinds, wanted):
     inodes = set()
     for kind in kinds:

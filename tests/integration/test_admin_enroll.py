@@ -4,7 +4,6 @@
 import base64
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from common import faults, pki
@@ -21,7 +20,7 @@ def nobody_else_approves(api):
 
 
 def public_pem(key):
-    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+    return pki.public_pem(key).decode()
 
 
 def enroll(api, *words, key=KEY, node="worker-1"):

@@ -8,10 +8,11 @@ import socket
 
 import pytest
 
-from common import faults
+from common import csrs, faults
+from common.csrs import CLIENT
 from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, SIGNER, Cluster, controllers, cut_watches
+from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, Cluster, controllers, cut_watches
 from .objects import PATIENCE
 
 
@@ -68,7 +69,7 @@ def test_expired_watches_are_listed_again(api, cluster, start):
     cluster.settle()
 
 
-def put_pages(api, times, signer=SIGNER):
+def put_pages(api, times, signer=CLIENT):
     """More requests than fit into one page, which are not of nodes; the version of the list expires."""
     for number in range(201):
         api.objects.put(f"{CSRS}/r{number:03}", spec={"request": "eA==", "signerName": signer, "username": "x", "usages": []})
@@ -94,7 +95,7 @@ def test_a_command_lists_the_rest_of_a_list_whose_version_expires(api, cluster):
     cluster.request("zzz", "zzz")
     put_pages(api, 1, "example.org/x")
     done = api.run("approve")
-    assert (done.returncode, done.stderr) == (0, "") and list(admin.pending(done.stdout)) == ["zzz"]
+    assert (done.returncode, done.stderr) == (0, "") and list(csrs.pending(done.stdout)) == ["zzz"]
     assert len(api.seen("list certificatesigningrequests")) == 3
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common import faults, pki
 from common.wait import until
-from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches, prove
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches
 from .admin_serving import SERVICES, approval, event, put_node, put_policy, submit
 from .objects import PATIENCE
 
@@ -159,7 +159,7 @@ def test_invented_names_come_last_from_the_beginning(api, cluster, start):
         cluster.request(f"a{number}", f"invented{number}", key=KEY)
     pem = pki.sign_csr(pki.new_key(), pki.node_user("n1"))
     cluster.enroll("n1", key)
-    cluster.request("machine", "n1", pem=pem + prove(key, pem))
+    cluster.request("machine", "n1", pem=pem + pki.prove(key, pem, "aaaaaa"))
     api.on("list secrets", lambda request: time.sleep(1))
     start()
     cluster.await_approval("machine", 60)

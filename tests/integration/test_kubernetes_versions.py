@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of the end-to-end tests of what differs between the versions of Kubernetes (tests/common/versions.py)."""
 
-
 import pytest
 
 from common import versions

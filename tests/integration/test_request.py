@@ -42,7 +42,7 @@ def test_object(world):
     key = pending_key(world.machine).public_key()
     assert sent == {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
                     "metadata": {"name": pki.csr_name(key, USER)},
-                    "spec": {"signerName": csrs.SIGNER, "usages": list(pki.USAGES), "request": sent["spec"]["request"]}}
+                    "spec": {"signerName": csrs.CLIENT, "usages": list(pki.USAGES), "request": sent["spec"]["request"]}}
     request = x509.load_pem_x509_csr(base64.b64decode(sent["spec"]["request"]))
     assert [(attribute.oid._name, attribute.value) for attribute in request.subject] == [("organizationName", "system:nodes"), ("commonName", USER)]
     assert pki.spki(request.public_key()) == pki.spki(key) and request.is_signature_valid

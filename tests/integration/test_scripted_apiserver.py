@@ -45,9 +45,7 @@ class Client:
 
 def csr_object(key, node=NODE):
     cn = pki.node_user(node)
-    return {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
-            "metadata": {"name": pki.csr_name(key.public_key(), cn)},
-            "spec": {"request": base64.b64encode(pki.sign_csr(key, cn)).decode(), "signerName": csrs.SIGNER, "usages": list(pki.USAGES)}}
+    return csrs.make(pki.sign_csr(key, cn), pki.csr_name(key.public_key(), cn))
 
 
 @pytest.fixture
