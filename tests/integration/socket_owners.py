@@ -4,8 +4,6 @@
 # Who has a socket: name, users, capabilities. `net` is the table of a network name space, `wanted` says which of its lines count.
 FIND = '''
 import os
-
-
 def find(net, kinds, wanted):
     inodes = set()
     for kind in kinds:
