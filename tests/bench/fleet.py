@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""fleet.py PACKAGE [--nodes=N] [--present=N]: approval of a fleet of nodes, by node-bootstrap-admin's controller and by
+"""bench.fleet PACKAGE [--nodes=N] [--present=N]: approval of a fleet of nodes, by node-bootstrap-admin's controller and by
 kube-controller-manager, on one control plane, one after the other. As root, with KUBEBUILDER_ASSETS as for tests/run.
 
 PACKAGE is node-bootstrap-admin's .deb. Each node has a token of its own and authenticates with it, as a real one does. First all
@@ -10,7 +9,6 @@ Latency is measured by a watch: from the event with the request to the event wit
 """
 
 import argparse
-import base64
 import http.client
 import itertools
 import json
@@ -24,13 +22,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-
-from cryptography import x509  # noqa: E402
-from cryptography.hazmat.primitives import hashes, serialization  # noqa: E402
-from harness import admin, controlplane, isolation, pki  # noqa: E402
-from harness.wait import until  # noqa: E402
-from table import Direct  # noqa: E402
+from common import csrs, pki
+from common.wait import until
+from e2e.harness import admin, controlplane, isolation
+from .table import Direct
 
 NODE_GROUP = "system:bootstrappers:node-bootstrap"
 SINGLE = 50
@@ -90,13 +85,6 @@ def secret(name, token, group):
             "metadata": {"name": f"bootstrap-token-{token.id}", "annotations": {"node-bootstrap/node": name}}}
 
 
-def csr(name):
-    request = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{name}", "system:nodes")).sign(KEY, hashes.SHA256())
-    spec = {"request": base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode(),
-            "signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["digital signature", "key encipherment", "client auth"]}
-    return {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": f"csr-{name}"}, "spec": spec}
-
-
 class Fleet:
     """Nodes, each with a token that the cluster knows."""
 
@@ -104,7 +92,7 @@ class Fleet:
         self.plane = plane
         # Of 10,000 random IDs two are often equal.
         self.tokens = {f"{slug}-{number}": controlplane.Token(f"{next(token_ids):06d}", plane.fresh_token().secret) for number in range(size)}
-        self.requests = {name: csr(name) for name in self.tokens}
+        self.requests = {name: csrs.make(pki.sign_csr(KEY, pki.node_user(name)), f"csr-{name}") for name in self.tokens}
         self._each(True, lambda connection, name: connection.post(controlplane.SECRETS, secret(name, self.tokens[name], group)), self.tokens)
 
     def submit(self, names=None):

@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""flood.py BUILD [N...]: how long the controller lets a join wait while one kubelet has N requests for serving certificates pending,
+"""bench.flood BUILD [N...]: how long the controller lets a join wait while one kubelet has N requests for serving certificates pending,
 which it may not have. BUILD is a build folder. The API is the scripted one of the integration tests, whose own time is included.
 
 Three joins are measured: before the flood, when the controller begins to judge it, and 20 s later.
@@ -13,13 +12,10 @@ import sys
 import tempfile
 import time
 
-TESTS = pathlib.Path(__file__).resolve().parents[1] / "integration"
-sys.path.insert(0, str(TESTS))
-os.environ["NB_BUILDDIR"] = sys.argv[1]
+from common import csrs, pki
+from integration import admin, admin_cluster
 
-import admin  # noqa: E402
-import admin_cluster  # noqa: E402
-import pki  # noqa: E402
+os.environ["NB_BUILDDIR"] = sys.argv[1]
 
 
 def memory(pid):
@@ -45,11 +41,9 @@ def measure(n):
         with admin.Running("controller", *options, "--kubeconfig", api.kubeconfig()) as controller:
             controller.wait_line("is the leader", 30)
             alone = statistics.median(join(cluster, f"alone{i}") for i in range(5))
-            request = admin_cluster.encode(pki.sign_csr(pki.new_key(), pki.node_user("greedy"), sans=()).decode())
-            spec = {"request": request, "signerName": "kubernetes.io/kubelet-serving", "usages": ["digital signature", "server auth"],
-                    "username": pki.node_user("greedy"), "groups": ["system:nodes", "system:authenticated"]}
+            pem = pki.sign_csr(pki.new_key(), pki.node_user("greedy"))
             for i in range(n):
-                api.objects.put(f"{admin_cluster.CSRS}/flood{i:06}", spec=spec)
+                cluster.request(f"flood{i:06}", "greedy", user=pki.node_user("greedy"), groups=[pki.NODES], signer=csrs.SERVING, pem=pem)
             first = join(cluster, "first0")
             time.sleep(20)
             second = join(cluster, "second")

@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""network.py BUILD [--rounds=N]: a join across a network with a delay, beside kubelet's TLS bootstrap and `kubeadm join`, with one real control plane.
+"""bench.network BUILD [--rounds=N]: a join across a network with a delay, beside kubelet's TLS bootstrap and `kubeadm join`, with one real control plane.
 
 BUILD is a build folder of meson. Run it as root, with KUBEBUILDER_ASSETS as for tests/run. Machines reach the API server only through a pair of TUN
 devices, of which this program holds each packet for half of the round trip: TCP's own handshake is delayed as well.
@@ -21,12 +20,12 @@ import threading
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "e2e"), str(Path(__file__).resolve().parent)]
+from common import versions
+from common.wait import until
+from e2e.harness import controlplane, isolation
+from e2e.harness.node import settings
+from .table import KUBELET, Direct
 
-from harness import controlplane, isolation, versions  # noqa: E402
-from harness.node import settings  # noqa: E402
-from harness.wait import until  # noqa: E402
-from table import KUBELET, Direct  # noqa: E402
 
 SERVER, MACHINE = "198.51.100.1", "198.51.100.2"
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000

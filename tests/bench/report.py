@@ -1,8 +1,6 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""report.py [--record] JOIN.json JOIN13.json START.json...: the tables of what table.py and start.py have measured, bench.json and bench.svg.
-
-With --record it writes both to docs/, and the tables into docs/comparison.md.
+"""bench.report [--record] FOLDER JOIN.json JOIN13.json START.json...: the tables of what bench.table and bench.start have measured, and
+FOLDER/bench.json and bench.svg. With --record it writes both to docs/ instead, and the tables into docs/comparison.md.
 """
 
 import json
@@ -12,7 +10,9 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from common import SOURCE
+
+DOCS = SOURCE / "docs"
 BARE, WALL, CPU = "bare client", "#0969da", "#8c959f"
 WIDTH, LEFT, BAR = 900, 190, 14
 
@@ -124,10 +124,10 @@ def record_waiting(found):
 
 
 def main():
-    names = [name for name in sys.argv[1:] if name != "--record"]
-    is_recorded = len(names) < len(sys.argv) - 1
-    folder = DOCS if is_recorded else Path()
-    join, newer, *starts = (json.loads(Path(name).read_text()) for name in names)
+    folder, *names = [Path(name) for name in sys.argv[1:] if name != "--record"]
+    is_recorded = "--record" in sys.argv
+    folder = DOCS if is_recorded else folder
+    join, newer, *starts = (json.loads(name.read_text()) for name in names)
     found = join | {"debian13": {name: newer[name] for name in ("libraries", "rows", "fsyncs")}, "starts": starts}
     (folder / "bench.json").write_text(one_list_a_line(json.dumps(found, indent=1)) + "\n")
     (folder / "bench.svg").write_text("\n".join(picture(found)) + "\n")

@@ -1,24 +1,18 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""start.py PACKAGE ROUNDS SUITE: the time that node-bootstrap.service takes at every boot of a machine that has joined, as JSON for report.py.
+"""bench.start PACKAGE ROUNDS SUITE: the time that node-bootstrap.service takes at every boot of a machine that has joined, as JSON for bench.report.
 
 Each round, in a booted container, starts the service of the package, and then a oneshot unit with the same sandbox, whose command does
 nothing. The difference is the time of node-bootstrap itself. As root.
 """
 
-import datetime
 import json
 import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-
-from cryptography import x509  # noqa: E402
-from cryptography.hazmat.primitives import hashes, serialization  # noqa: E402
-from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: E402
-from harness import image, isolation, network, pki  # noqa: E402
-from harness.machine import Machine  # noqa: E402
+from common import pki
+from e2e.harness import image, isolation, network
+from e2e.harness.machine import Machine
 
 UNIT, EMPTY = "node-bootstrap.service", "empty.service"
 NODE = "bench"
@@ -44,24 +38,11 @@ users:
 """
 
 
-def client(ca, key):
-    now = datetime.datetime.utcnow()
-    builder = (
-        x509.CertificateBuilder().subject_name(pki.name(f"system:node:{NODE}", "system:nodes")).issuer_name(ca.subject)
-        .public_key(key.public_key()).serial_number(x509.random_serial_number())
-        .not_valid_before(now - pki.DAY / 2).not_valid_after(now + 365 * pki.DAY)
-        .add_extension(x509.KeyUsage(True, False, False, False, False, False, False, False, False), True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
-    )
-    return builder.sign(ca.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
 def join(machine):
     """What a join leaves."""
-    ca, key = pki.Authority(), pki.new_key()
+    ca = pki.CA()
     dated = CURRENT.replace("current", "2026-01-02-03-04-05")
-    machine.write(dated, client(ca, key) + pki.key_pem(key), 0o600)
+    machine.write(dated, ca.node(NODE).combined, 0o600)
     machine.path(CURRENT).symlink_to(dated)
     machine.write("/etc/kubernetes/pki/ca.crt", ca.pem)
     machine.write("/etc/kubernetes/kubelet.conf", KUBECONFIG, 0o600)

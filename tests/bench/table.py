@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""table.py FOLDER ASSETS ROUNDS [ROOT]: what a join costs, beside others that end with the same certificate, as JSON for report.py.
+"""bench.table FOLDER ASSETS ROUNDS [ROOT]: what a join costs, beside others that end with the same certificate, as JSON for bench.report.
 
 run makes FOLDER, with `measure`, `bare` and the package's files in `root`. Each round measures all rows, one after the other, with one control plane.
 Their files are on the disk of the cache, which must not be in memory. With ROOT, the root of another release of Debian, `bare` and the
@@ -17,11 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-
-from harness import controlplane, isolation, versions  # noqa: E402
-from harness.node import settings  # noqa: E402
-from harness.wait import until  # noqa: E402
+from common import versions
+from common.wait import until
+from e2e.harness import controlplane, isolation
+from e2e.harness.node import settings
 
 MS_BIND = 4096
 PAUSE = 0.25    # seconds, in which kube-controller-manager may make more requests than a join needs

@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""waiting.py PACKAGE [--minutes=N] [--record]: what a join costs while nobody approves its request, an hour by default.
+"""bench.waiting PACKAGE [--minutes=N] [--record]: what a join costs while nobody approves its request, an hour by default.
 
 The service runs in a booted container, beside a kubelet that waits with its own TLS bootstrap, on one control plane. Counted from the
 moment when both wait: how often their threads were switched in, CPU time, memory (the share of each process, PSS), lines in the journal
@@ -17,12 +16,10 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-
-import report  # noqa: E402
-from harness import controlplane, image, isolation, network  # noqa: E402
-from harness.node import UNIT, Node  # noqa: E402
-from table import kubelet, processor  # noqa: E402
+from e2e.harness import controlplane, image, isolation, network
+from e2e.harness.node import UNIT, Node
+from . import report
+from .table import kubelet, processor
 
 PAUSE = 5       # seconds between two looks at the processes, which may come and go
 SETTLE = 10     # until nothing is under way that both do once

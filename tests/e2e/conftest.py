@@ -11,17 +11,15 @@ import itertools
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from harness import admin, controlplane, first_boot, image, isolation, mkosi, network, pki, versions  # noqa: E402
-from harness import package as packages_of_tree  # noqa: E402
-from harness.node import SOURCE, Node  # noqa: E402
-from harness.wait import until  # noqa: E402
+from common import pki, versions
+from common.wait import until
+from .harness import admin, controlplane, first_boot, image, isolation, mkosi, network
+from .harness import package as packages_of_tree
+from .harness.node import Node
 
 FIRST_BOOT = ["cloud-init", "ignition", "openssh-server"]  # packages that some machines have, see harness/image.py
 FIRST_BOOT_OF_ANOTHER_RELEASE = ["cloud-init"]  # whose version matters
@@ -155,7 +153,7 @@ def cluster(world):
 @pytest.fixture(scope="session")
 def other_cluster(world):
     """A new one that issues certificates for one minute."""
-    made = make_cluster(world, "other-cluster", controllers=[f"--cluster-signing-duration={versions.of(world.minor, 'one minute')}"], age=pki.DAY / 24)
+    made = make_cluster(world, "other-cluster", controllers=[f"--cluster-signing-duration={versions.of(world.minor, 'one minute')}"], age=pki.HOUR)
     yield made
     made.stop()
 

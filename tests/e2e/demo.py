@@ -1,6 +1,7 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""demo.py [--record FILE] [--package FILE]: what tests/demo runs; it says what is shown. Without --package it is that of the tree."""
+"""e2e.demo [--directory DIRECTORY] [--record FILE] [--package FILE]: what tests/demo runs; it says what is shown. Without --package it is
+that of the tree. The files are relative to the directory.
+"""
 
 import argparse
 import os
@@ -10,11 +11,9 @@ import sys
 import traceback
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
-
-from harness import image, isolation, package  # noqa: E402
-from harness.screen import Screen  # noqa: E402
+from common import SOURCE
+from .harness import image, isolation, package
+from .harness.screen import Screen
 
 
 def find_package(screen):
@@ -53,10 +52,10 @@ def play(screen, arguments):
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     version = begin(screen, assets)
     with screen.stage("installing what is missing with apt"):
-        screen.run([HERE.parents[1] / "packaging/dependencies", "build", "container", *(["cluster"] if assets else [])])
+        screen.run([SOURCE / "packaging/dependencies", "build", "container", *(["cluster"] if assets else [])])
     deb = (Path(arguments.package) if arguments.package else find_package(screen)).read_bytes()
     base = find_root(screen)
-    import demo_story       # it needs what was installed
+    from . import demo_story        # it needs what was installed
     work = isolation.cache() / "mnt"
     isolation.enter(work)
     copy = work / "node-bootstrap.deb"
@@ -66,9 +65,11 @@ def play(screen, arguments):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--directory", default=".")
     parser.add_argument("--record", metavar="FILE")
     parser.add_argument("--package", metavar="FILE")
     arguments = parser.parse_args()
+    os.chdir(arguments.directory)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         screen = Screen(arguments.record)

@@ -5,11 +5,11 @@ import os
 import re
 import textwrap
 
-import apiserver
-from harness import controlplane, image, network
-from harness.machine import ENVIRONMENT
-from harness.node import CA_FILE, CONFIG, CURRENT, KUBECONFIG, PKI, UNIT, Node
-from harness.wait import until
+from common import apiserver
+from common.wait import until
+from .harness import controlplane, image, network
+from .harness.machine import ENVIRONMENT
+from .harness.node import CA_FILE, CONFIG, CURRENT, KUBECONFIG, PKI, UNIT, Node
 
 CODE = "token-unknown"
 READS = re.compile(r"node-bootstrap (check|status)|systemctl (show|status)|journalctl")
@@ -20,7 +20,7 @@ exec sleep infinity
 
 
 class StandIn:
-    """The scripted API server of the integration tests, as it is when nothing is scripted, and a kubelet that only sleeps."""
+    """The scripted API server, as it is when nothing is scripted, and a kubelet that only sleeps."""
 
     prompt, kubelet, minor = "stand-in", None, 20
     wait = "joined"         # a stand-in for kubelet is never healthy, and makes no Node

@@ -3,15 +3,19 @@
 
 import base64
 import hashlib
-import ipaddress
+import itertools
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from harness import controlplane, pki, versions
-from harness.csrs import CLIENT_USAGES, GROUP, SERVING, Place, numbers
-from harness.wait import until
 
+from common import pki, versions
+from common.csrs import SERVING
+from common.wait import until
+from .harness import controlplane
+from .harness.approvals import GROUP, Place
+
+numbers = itertools.count(1)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
@@ -68,11 +72,11 @@ def more_organizations(place):
 
 
 def alternative_name(place):
-    return place.submit(names=[x509.DNSName("kubernetes")])
+    return place.submit(names=["kubernetes"])
 
 
 def server_usages(place):
-    return place.submit(usages=[*CLIENT_USAGES, "server auth"])
+    return place.submit(usages=[*pki.USAGES, "server auth"])
 
 
 def bound_token_without_a_node(place):
@@ -91,11 +95,11 @@ def serving(place, *names, user=None, groups=("system:nodes",)):
 
 
 def serving_for_another_name(place):
-    return serving(place, x509.DNSName(place.node), x509.DNSName("other.example.org"))
+    return serving(place, place.node, "other.example.org")
 
 
 def serving_for_another_address(place):
-    return serving(place, x509.IPAddress(ipaddress.ip_address("10.1.2.4")))
+    return serving(place, "10.1.2.4")
 
 
 def serving_without_names(place):
@@ -103,7 +107,7 @@ def serving_without_names(place):
 
 
 def serving_of_another_node(place):
-    return serving(place, x509.DNSName(place.node), user="system:node:mallory",
+    return serving(place, place.node, user="system:node:mallory",
                    groups=versions.of(place.cluster.minor, "groups to impersonate a node"))
 
 
@@ -142,7 +146,7 @@ def test_token_for_any_node_is_the_administrators_decision(place):
 
 
 def test_serving_certificate(place):
-    name = serving(place, x509.DNSName(place.node), x509.IPAddress(ipaddress.ip_address("10.1.2.3")))
+    name = serving(place, place.node, "10.1.2.3")
     assert place.listed(name)["names"] == [place.node, "10.1.2.3"]
     place.approved(name)
 

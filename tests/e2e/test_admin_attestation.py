@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines prove with their enrolled keys, sealed by systemd-creds, that the requests for their names are their own."""
 
-from harness import admin as admins
-from harness import controlplane
-from harness.csrs import GROUP, Place, pending
-from harness.node import UNIT
-from harness.wait import until
+from common.csrs import pending
+from common.wait import until
+from .harness import controlplane
+from .harness import admin as admins
+from .harness.approvals import GROUP, Place
+from .harness.node import UNIT
 
 EVENTS = "/api/v1/namespaces/default/events"
 KEY = "/etc/credstore.encrypted/node-bootstrap.attestation-key"

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`node-bootstrap-admin cluster-info` beside a real control plane and the real kubeadm."""
 
-import base64
-
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
-from harness import controlplane, pki
-from harness.controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, SECRETS
-from harness.wait import until
+
+from common import pki
+from common.wait import until
+from .harness import controlplane
+from .harness.controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, SECRETS
 
 ROLE = CLUSTER_INFO_BINDING.replace("rolebindings", "roles")
 OWN_BINDING = f"{BINDINGS}/node-bootstrap:kubelet-bootstrap"
@@ -257,11 +254,8 @@ def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, 
 def test_the_requests_of_nodes(cluster, admin):
     """kube-controller-manager's certificate is compared with the client CA that the API server itself publishes."""
     verify(admin, 0, "no request of a node is pending")
-    request = x509.CertificateSigningRequestBuilder().subject_name(pki.name("system:node:seen", "system:nodes")).sign(pki.new_key(), hashes.SHA256())
     with cluster.paused("kube-controller-manager"):     # it approves an administrator's request
-        cluster.request("POST", CSRS, {"metadata": {"name": "seen"}, "spec": {
-            "request": base64.b64encode(request.public_bytes(Encoding.PEM)).decode(), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
-            "usages": ["digital signature", "key encipherment", "client auth"]}})
+        cluster.submit(pki.sign_csr(pki.new_key(), pki.node_user("seen")), "seen")
         verify(admin, 0, "pending requests of nodes: 1", "`node-bootstrap-admin approve`")
     until(lambda: cluster.request("GET", f"{CSRS}/seen")["status"].get("certificate"), "the certificate is issued")
     verify(admin, 0, "no request of a node is pending", "the API servers trust the CA that issues certificates of nodes")

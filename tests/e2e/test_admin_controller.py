@@ -3,28 +3,23 @@
 
 import base64
 import contextlib
-import http.client
 import itertools
-import json
 import re
 import socket
-import ssl
 import subprocess
 import threading
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from harness import admin, pki
-from harness.controlplane import CSRS, SECRETS, free_ports
-from harness.node import SOURCE
-from harness.wait import until
+
+from common import SOURCE, pki
+from common.wait import until
+from .harness import admin
+from .harness.controlplane import CSRS, SECRETS, free_ports
 
 GROUP = "system:bootstrappers:node-bootstrap"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 EVENTS = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-USAGES = ["digital signature", "key encipherment", "client auth"]
 numbers = itertools.count()
 
 
@@ -63,25 +58,8 @@ def token_for(plane, node):
 
 
 def submit(plane, token, node, ca=None):
-    """A CSR as a node with this token sends it; returns its name. `ca`: of the API server, unless it is the cluster's. The API server
-    knows a new token a moment after it was created."""
-    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(pki.new_key(), hashes.SHA256())
-    text = json.dumps({
-        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"generateName": "controlled-"},
-        "spec": {"request": base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode(), "usages": USAGES,
-                 "signerName": "kubernetes.io/kube-apiserver-client-kubelet"}})
-
-    def post():
-        connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=60,
-                                                 context=ssl.create_default_context(cadata=(ca or plane.ca).pem.decode()))
-        with contextlib.closing(connection):
-            connection.request("POST", CSRS, text, {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status != 401 and (answer.status, answer.read())
-
-    status, said = until(post, "the API server knows the token")
-    assert status == 201, said
-    return json.loads(said)["metadata"]["name"]
+    """A CSR as a node with this token sends it; returns its name."""
+    return plane.submit(pki.sign_csr(pki.new_key(), pki.node_user(node)), token=token, ca=ca)
 
 
 def conditions(plane, csr):
@@ -180,7 +158,7 @@ def test_webhooks_that_do_not_answer_delay_a_join_and_nothing_else(unattended_cl
 
 def test_the_ca_is_rotated(unattended_cluster, administer):
     """The kubeconfig of the controller has the new CA when the API server has its new certificate."""
-    plane, other = unattended_cluster, pki.Authority()
+    plane, other = unattended_cluster, pki.CA()
     account = prepare(plane)
     with administer(plane).controller("--parts=approve-client", account=account) as controller:
         with plane.serving_with(other):

@@ -10,9 +10,10 @@ import threading
 
 import pytest
 import yaml
-from harness import admin, containerd
-from harness.node import SOURCE
-from harness.wait import until
+
+from common import SOURCE
+from common.wait import until
+from .harness import admin, containerd
 
 REFERENCE = "docker.io/library/node-bootstrap-admin"
 ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -3,18 +3,15 @@
 
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-from harness import admin as admins
-from harness import controlplane
-from harness.node import SOURCE
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
-from documentation import commands  # noqa: E402
+from common import documentation
+from common.documentation import commands
+from common.wait import until
+from .harness import controlplane
+from .harness import admin as admins
 
 CONTROLLER = admins.CONTROLLER_UNIT
 [DROP_IN] = [example for example in documentation.examples("unit") if example.argument == CONTROLLER]

@@ -5,7 +5,8 @@ import json
 import subprocess
 
 import pytest
-from harness import controlplane
+
+from .harness import controlplane
 
 ACCOUNTS = "/api/v1/namespaces/kube-system/serviceaccounts"
 ACCOUNT = "system:serviceaccount:kube-system:e2e-kubeconfig"
@@ -56,7 +57,7 @@ def test_a_plugin(cluster, admin):
     """Its client certificate decides, as with kubectl and the same kubeconfig."""
     token = str(cluster.token())
     for name, groups in (("e2e-plugin-admin", ["system:masters"]), ("e2e-plugin-nobody", [])):
-        certificate, key = cluster.ca.client(name, *groups)
+        certificate, key = cluster.ca.user(name, groups).pair
         credential = {"apiVersion": PLUGIN, "kind": "ExecCredential", "status": {
             "clientCertificateData": certificate.decode(), "clientKeyData": key.decode(),
             "expirationTimestamp": "2100-01-01T00:00:00Z"}}

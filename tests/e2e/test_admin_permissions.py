@@ -4,23 +4,22 @@
 The API server's audit log says what the controller asked for: each permission must have been used, and nothing refused.
 """
 
-import base64
 import json
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from harness import admin as admins
-from harness import controlplane, pki
-from harness.admin import may
-from harness.wait import until
+
+from common import pki
+from common.csrs import CLIENT, SERVING
+from common.wait import until
+from .harness import controlplane
+from .harness import admin as admins
+from .harness.admin import may
 
 POLICY = {
     "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
     "rules": [{"level": "Metadata", "users": [admins.USER]}, {"level": "None"}],
 }
-CLIENT, SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
 NODE, ADDRESS = "worker-1", "10.1.2.3"
 NODE_GROUP = "system:bootstrappers:node-bootstrap"
 
@@ -34,19 +33,6 @@ def audited(world):
     (made.work / "audit.yaml").write_text(json.dumps(POLICY))
     yield made.start()
     made.stop()
-
-
-def submit(cluster, name, signer, usages, *, user, groups, alternatives=()):
-    """A request as this user submits it."""
-    builder = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{NODE}", "system:nodes"))
-    if alternatives:
-        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    request = builder.sign(pki.new_key(), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    csr = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
-           "spec": {"request": base64.b64encode(request).decode(), "signerName": signer, "usages": usages}}
-    path = cluster.work / f"{name}.json"
-    path.write_text(json.dumps(csr))
-    cluster.kubectl("create", "--filename", str(path), f"--as={user}", *(f"--as-group={group}" for group in [*groups, "system:authenticated"]))
 
 
 def is_approved(cluster, name):
@@ -65,9 +51,9 @@ def use_every_part(cluster):
     """A node joins with its token, another name is refused, the token is revoked, and an old one expires."""
     token, other = token_for(cluster, NODE), token_for(cluster, "other")
     until(lambda: f"jws-kubeconfig-{token.id}" in cluster.cluster_info(), "cluster-info is signed")
-    usages = ["digital signature", "key encipherment", "client auth"]
     for name, used in (("stolen", other), ("own", token)):
-        submit(cluster, name, CLIENT, usages, user=f"system:bootstrap:{used.id}", groups=["system:bootstrappers", NODE_GROUP])
+        request = pki.sign_csr(pki.new_key(), pki.node_user(NODE))
+        cluster.submit(request, name, user=f"system:bootstrap:{used.id}", groups=["system:bootstrappers", NODE_GROUP])
     until(lambda: is_approved(cluster, "own"), "the request is approved")
     until(lambda: any(e["involvedObject"]["name"] == "stolen" for e in cluster.request("GET", "/api/v1/namespaces/default/events")["items"]),
           "an Event says why the other one is pending")
@@ -81,8 +67,7 @@ def use_every_part(cluster):
     cluster.request("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": addresses})
     for secret in (token, other):
         until(lambda: not cluster.find(f"{controlplane.SECRETS}/bootstrap-token-{secret.id}"), "revoked, and expired")
-    submit(cluster, "serving", SERVING, ["digital signature", "key encipherment", "server auth"], user=f"system:node:{NODE}",
-           groups=["system:nodes"], alternatives=[x509.DNSName(NODE)])
+    cluster.submit(pki.sign_csr(pki.new_key(), pki.node_user(NODE), sans=[NODE]), "serving", signer=SERVING, user=pki.node_user(NODE), groups=[pki.NODES])
     until(lambda: is_approved(cluster, "serving"), "the serving certificate is approved")
 
 

@@ -5,9 +5,9 @@ and test_restart.py."""
 import re
 import subprocess
 
-from harness.node import UNIT
-from harness.vmware import on_vmware
-from harness.wait import PATIENCE, until
+from common.wait import PATIENCE, until
+from .harness.node import UNIT
+from .harness.vmware import on_vmware
 
 
 def preflight(cluster, folder, text):

@@ -2,25 +2,20 @@
 """The controller's approver of serving certificates, with the faults that other approvers had in 2026."""
 
 import base64
-import contextlib
-import http.client
-import ipaddress
-import json
-import ssl
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
-from harness import admin as admins
-from harness import controlplane, pki, versions
-from harness.wait import PATIENCE, until
+
+from common import pki, versions
+from common.csrs import SERVING
+from common.wait import until
+from .harness import controlplane
+from .harness import admin as admins
 
 NODE = "worker-1.nodes.example.org"
 NODES = "/api/v1/nodes"
 EVENTS = "/api/v1/namespaces/default/events"
-SERVING = "kubernetes.io/kubelet-serving"
-USAGES = ["digital signature", "key encipherment", "server auth"]
 PART = "--parts=approve-serving"
 POLICY = {"servingPrefixes": "10.0.0.0/8,fd00::/8,192.0.2.0/24", "servingSuffixes": ".example.com", "serviceNetworks": "10.96.0.0/16"}
 OTHER = "worker-2.nodes.example.org"
@@ -34,19 +29,8 @@ ADDRESSES = {
 }
 
 
-def alternative(text):
-    try:
-        return x509.IPAddress(ipaddress.ip_address(text))
-    except ValueError:
-        return x509.RFC822Name(text) if "@" in text else x509.DNSName(text)
-
-
-def make_request(*names, common=f"system:node:{NODE}", organizations=("system:nodes",), more=()):
-    parts = [*((NameOID.ORGANIZATION_NAME, organization) for organization in organizations), (NameOID.COMMON_NAME, common), *more]
-    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([x509.NameAttribute(*part) for part in parts]))
-    if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName([alternative(name) for name in names]), critical=False)
-    return builder.sign(pki.new_key(), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+def make_request(*names, common=pki.node_user(NODE), organizations=(pki.NODES,), more=()):
+    return pki.sign_csr(pki.new_key(), common, organizations, more=more, sans=names)
 
 
 @pytest.fixture(scope="module")
@@ -77,27 +61,9 @@ def account(cluster):
 
 @pytest.fixture(scope="module")
 def submit(cluster):
-    """submit(name, request): as the node, with a client certificate of its own; or as another user."""
-    contexts = {}
-
-    def context_of(user, groups):
-        if (user, groups) not in contexts:
-            certificate, key = cluster.ca.client(user, *groups)
-            path = cluster.work / f"client-{len(contexts)}.pem"
-            path.write_bytes(certificate + key)
-            contexts[user, groups] = ssl.create_default_context(cadata=cluster.ca.pem.decode())
-            contexts[user, groups].load_cert_chain(path)
-        return contexts[user, groups]
-
-    def run(name, request, user=f"system:node:{NODE}", groups=("system:nodes",), usages=USAGES):
-        connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=context_of(user, groups), timeout=PATIENCE)
-        csr = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
-               "spec": {"request": base64.b64encode(request).decode(), "signerName": SERVING, "usages": list(usages)}}
-        with contextlib.closing(connection):
-            connection.request("POST", controlplane.CSRS, json.dumps(csr), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            assert answer.status == 201, answer.read()
-        return name
+    """submit(name, request): as the node, or as another user."""
+    def run(name, request, user=pki.node_user(NODE), groups=(pki.NODES,), usages=None):
+        return cluster.submit(request, name, user=user, groups=groups, signer=SERVING, usages=usages)
     return run
 
 
@@ -174,7 +140,7 @@ def test_exactly_the_good_ones_are_approved(cluster, administer, account, submit
             submit(slug(name), make_request(*names))
         for name, names in GOOD.items():
             found = issued(cluster, slug(name)).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-            assert sorted(found, key=str) == sorted([alternative(text) for text in names], key=str)
+            assert sorted(found, key=str) == sorted([pki.alternative(text) for text in names], key=str)
         for name, (_, expected, _) in BAD.items():
             said = until(lambda name=name: reason(cluster, slug(name)), f"an Event for {name}\n{controller.log()}", timeout=20)
             assert expected in said, f"{name}: {said}"

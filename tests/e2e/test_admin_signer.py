@@ -6,8 +6,9 @@ import json
 import time
 
 import pytest
-from harness import controlplane
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane
 
 UNATTENDED = "*,-bootstrapsigner,-tokencleaner,-csrapproving"
 ATTENDED = "*,bootstrapsigner,tokencleaner,-csrapproving"

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`node-bootstrap-admin token` beside a real control plane and the real kubeadm: each reads what the other writes."""
 
-import base64
 import itertools
 import json
 import re
 import subprocess
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
-from harness import controlplane, pki
-from harness.wait import until
+
+from common import pki
+from common.wait import until
+from .harness import controlplane
 
 GROUP = "system:bootstrappers:node-bootstrap"
 BINDING = f"{controlplane.BINDINGS}/node-bootstrap:kubelet-bootstrap"
@@ -71,25 +69,9 @@ def secret(cluster, token):
 
 def submit(cluster, token, node):
     """Submits a node's request with a token; returns its path."""
-    key = pki.new_key()
-    request = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(key, hashes.SHA256())
-    name = f"token-{next(numbers)}"
-    body = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
-            "spec": {"request": base64.b64encode(request.public_bytes(Encoding.PEM)).decode(),
-                     "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
-                     "usages": ["digital signature", "key encipherment", "client auth"]}}
-
-    def post():
-        done = subprocess.run(["curl", "--silent", "--show-error", "--cacert", cluster.work / "ca.crt", "--header", f"Authorization: Bearer {token}",
-                               "--json", json.dumps(body), f"https://127.0.0.1:{cluster.port}{controlplane.CSRS}"],
-                              text=True, capture_output=True, check=True)
-        answer = json.loads(done.stdout)
-        return answer if answer.get("code") not in (401, 403) else None
-
-    answer = until(post, "the API server knows the token, and the role of its group")
-    assert answer["kind"] == "CertificateSigningRequest", answer
-    assert answer["spec"]["username"] == f"system:bootstrap:{token[:6]}"
-    return f"{controlplane.CSRS}/{name}"
+    path = f"{controlplane.CSRS}/{cluster.submit(pki.sign_csr(pki.new_key(), pki.node_user(node)), token=token)}"
+    assert cluster.request("GET", path)["spec"]["username"] == f"system:bootstrap:{token[:6]}"
+    return path
 
 
 def is_approved(cluster, path):

@@ -3,16 +3,14 @@
 
 import re
 import shutil
-import sys
 
 import pytest
 import yaml
-from harness import image
-from harness.leaks import Sampler, forms, found_in
-from harness.node import SOURCE, TOKEN, UNIT
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
+from common import documentation
+from .harness import image
+from .harness.leaks import Sampler, forms, found_in
+from .harness.node import TOKEN, UNIT
 
 pytestmark = pytest.mark.each_release
 

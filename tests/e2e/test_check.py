@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
-from harness import pki
-from harness.controlplane import MANUAL_GROUP
-from harness.machine import descendants
-from harness.node import UNIT, read_failures
+
+from common import pki
+from common.failures import FAILURES
+from .harness.controlplane import MANUAL_GROUP
+from .harness.machine import descendants
+from .harness.node import UNIT
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ def test_each_step_of_a_join(node, cluster):
     node.await_status("waiting for approval")
     found, steps = report(node)
     why = steps["request"]["failure"]
-    assert found["failure"] == why["code"] == "csr-pending-unbound" and why["messageID"] == read_failures()["csr-pending-unbound"]["message-id"]
+    assert found["failure"] == why["code"] == "csr-pending-unbound" and why["messageID"] == FAILURES["csr-pending-unbound"]["message-id"]
     assert why["remedy"].count(f"`kubectl certificate approve {csr}`") == 1 and why["detail"].startswith(f"the CSR '{csr}' is waiting for approval: ")
     assert MANUAL_GROUP in why["detail"] and "cluster-info publish --auto-approve" in why["remedy"]
     cluster.kubectl("certificate", "approve", csr)
@@ -105,10 +107,10 @@ def test_each_step_of_a_join(node, cluster):
 
 
 def test_wrong_pin(node, cluster):
-    node.forget().configure(pins=[pki.Authority("other").pin])
+    node.forget().configure(pins=[pki.CA("other").pin])
     node.give(cluster.token())
     status, said = check(node)
-    remedy = read_failures()["ca-pin-mismatch"]["remedy"].split("@")[0]
+    remedy = FAILURES["ca-pin-mismatch"]["remedy"].split("@")[0]
     assert status == 1 and said.count("✗") == 1 and "  ✗ ca-pin-mismatch: " in said and f"\n    {remedy}" in said
     assert cluster.ca.pin in said and "  – identity: skipped\n" in said
     assert "accepts connections" in said and "  ✓ certificate: " in said

@@ -2,9 +2,10 @@
 """A clock that is a day behind: the certificate is not blamed, and a joined node starts."""
 
 import pytest
-from harness.clock import fake_clock, set_clock
-from harness.node import UNIT
-from harness.wait import until
+
+from common.wait import until
+from .harness.clock import fake_clock, set_clock
+from .harness.node import UNIT
 
 pytestmark = pytest.mark.each_release
 

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """First boot with Debian's cloud-init and the cloud-config of packaging/examples: a node, and no ordering cycle of units."""
 
-import sys
-
 import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from harness.first_boot import SEED
-from harness.node import KUBECONFIG, SOURCE, TOKEN, UNIT, example
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
-import terraform  # noqa: E402
+from common import SOURCE, documentation, terraform
+from common.wait import until
+from .harness.first_boot import SEED
+from .harness.node import KUBECONFIG, TOKEN, UNIT, example
 
 EXAMPLES = SOURCE / "packaging/examples"
 

@@ -6,18 +6,18 @@ own templates (kubernetes-sigs/cluster-api at ae7ff047db49, v1.14.0-rc.0-140).
 """
 
 import json
-import sys
 from urllib.parse import quote
 
 import pytest
 import yaml
-from harness import controlplane
-from harness.first_boot import SEED, apply_ignition
-from harness.node import KUBECONFIG, SOURCE, UNIT, read_failures
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-from documentation import commands  # noqa: E402
+from common import SOURCE
+from common.documentation import commands
+from common.failures import FAILURES
+from common.wait import until
+from .harness import controlplane
+from .harness.first_boot import SEED, apply_ignition
+from .harness.node import KUBECONFIG, UNIT
 
 TEMPLATE = yaml.safe_load((SOURCE / "packaging/examples/cluster-api/kubeadm-config-template.yaml").read_text())["spec"]["template"]["spec"]
 SENTINEL, SENTINEL_UNIT = "/run/cluster-api/bootstrap-success.complete", "node-bootstrap-sentinel.service"
@@ -172,7 +172,7 @@ def test_sentinel(new_node, cluster):
         return node.run("kubeadm", "join", "--config", "/root/join.yaml", check=False)
 
     failed = join(cluster.fresh_token(), "3s")
-    assert failed.returncode == int(read_failures()["token-unknown"]["exit"]), failed.stdout
+    assert failed.returncode == int(FAILURES["token-unknown"]["exit"]), failed.stdout
     assert file_of(node, SENTINEL, check=False) == "" and not node.is_active(SENTINEL_UNIT) and not node.exists(KUBECONFIG)
     assert node.show(UNIT, "ActiveState") == "failed", "a machine that has failed could join later, unseen"
     done = join(cluster.token(), "5m0s")

@@ -5,8 +5,9 @@ The whole table of bad hand-overs is in tests/integration; here is what needs th
 """
 
 import pytest
-from harness import pki
-from harness.node import CURRENT, KUBECONFIG, PKI, STATE, UNIT, without_state
+
+from common import pki
+from .harness.node import CURRENT, KUBECONFIG, PKI, STATE, UNIT, without_state
 
 JOIN = "$0.real join || exit\n"
 HEADER = "S=$STATE_DIRECTORY R=/tmp\n"

@@ -6,9 +6,11 @@ import shutil
 import socket
 
 import pytest
-from harness import image
-from harness.node import STATE, UNIT, read_failures
-from harness.wait import until
+
+from common.failures import FAILURES
+from common.wait import until
+from .harness import image
+from .harness.node import STATE, UNIT
 
 EINPROGRESS = 115
 EACCES = 13
@@ -132,5 +134,5 @@ def test_kernel_without_landlock(node, hostile, attacker):
         possible = {name for name, number in results.items() if number == 0}
         # The token is in reach of every process of this user: what docs/security-design.md says about such a kernel.
         assert possible <= {"read the token", "read the settings", "read a public file"}
-        assert len(node.journal("MESSAGE_ID=" + read_failures()["sandbox-partial"]["message-id"])) == 1
+        assert len(node.journal("MESSAGE_ID=" + FAILURES["sandbox-partial"]["message-id"])) == 1
         until(lambda: node.show(UNIT, "MainPID") != "0", "the unit runs")

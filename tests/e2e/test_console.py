@@ -6,8 +6,11 @@ import time
 from collections import Counter
 
 import pytest
-from harness.node import PROGRAM, SOURCE, UNIT, read_failures
-from harness.wait import until
+
+from common import SOURCE
+from common.failures import FAILURES
+from common.wait import until
+from .harness.node import PROGRAM, UNIT
 
 EXAMPLES = SOURCE / "packaging/examples"
 SUMMARY = "node-bootstrap-summary.service"
@@ -71,7 +74,7 @@ class Run:
 
 def test_a_console_is_quiet_without_more(machine):
     run = Run(machine.prepare(pins=[WRONG_PIN]))
-    assert (run.state, run.status) == ("failed", int(read_failures()[FAILED]["exit"]))
+    assert (run.state, run.status) == ("failed", int(FAILURES[FAILED]["exit"]))
     assert [e["NODE_BOOTSTRAP_ERROR"] for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e] == [FAILED]
     read_console(machine)
     assert run.ours() == []
@@ -80,7 +83,7 @@ def test_a_console_is_quiet_without_more(machine):
 def test_the_summary_of_a_failure(machine):
     """How it ended, code, what happened, and the remedy; on the console and in the journal."""
     run = Run(machine.prepare(pins=[WRONG_PIN]), "summary.conf")
-    row = read_failures()[FAILED]
+    row = FAILURES[FAILED]
     [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e]
     lines = [
         f"{UNIT}: Main process exited, code=exited, status={row['exit']}/PROTOCOL", f"{FAILED}: {failure['MESSAGE']}", f"  {row['remedy']}",
@@ -100,7 +103,7 @@ def test_the_summary_of_settings_that_cannot_be_read(machine):
     machine.write("/etc/node-bootstrap/config.yaml.d/50-wrong.yaml", "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\nnonsense: 1\n")
     run = Run(machine, "summary.conf")
     [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e]
-    row = read_failures()[failure["NODE_BOOTSTRAP_ERROR"]]
+    row = FAILURES[failure["NODE_BOOTSTRAP_ERROR"]]
     told = f"node-bootstrap: {row['code']}: {failure['MESSAGE']}\n  {row['remedy']}\n"
     until(lambda: told in run.ours() and machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
     machine.path("/etc/node-bootstrap/config.yaml.d/50-wrong.yaml").unlink()
@@ -118,7 +121,7 @@ def test_the_summary_of_a_service_that_never_ran(machine):
 def test_lines_on_the_console(machine):
     """The lines of a failure and of a join, of both sides, are those of the journal, with the remedy."""
     failed = Run(machine.prepare(pins=[WRONG_PIN]), "console.conf")
-    row = read_failures()[FAILED]
+    row = FAILURES[FAILED]
     entries = failed.assert_entries()
     [failure] = [e for e in entries if "NODE_BOOTSTRAP_ERROR" in e]
     expected = [f"{e['SYSLOG_IDENTIFIER']}: {e['MESSAGE']}\n" for e in entries if e is not failure]

@@ -7,8 +7,9 @@ By SMBIOS and fw_cfg: test_vm.py. As a credential of a container out of a file: 
 import json
 
 import pytest
-from harness.node import CURRENT, KUBECONFIG, UNIT, settings
-from harness.wait import until
+
+from common.wait import until
+from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
 
 pytestmark = pytest.mark.each_release
 

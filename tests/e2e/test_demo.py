@@ -9,14 +9,12 @@ import subprocess
 import sys
 
 import pytest
-from harness import isolation
-from harness.node import SOURCE
-from harness.screen import Screen
-from harness.wait import PATIENCE
 
-sys.path += [str(SOURCE / "tests"), str(SOURCE / "tests/integration")]
-import demo_story  # noqa: E402
-import documentation  # noqa: E402
+from common import SOURCE, documentation
+from common.wait import PATIENCE
+from . import demo_story
+from .harness import isolation
+from .harness.screen import Screen
 
 
 def check_recording(path, shown):
@@ -80,10 +78,11 @@ def start(world):
     def mounts():
         return open("/proc/self/mountinfo", encoding="utf-8").read()
 
-    def run(*more, cwd=None):
+    def run(*more, directory="."):
         environment = {key: value for key, value in os.environ.items() if key != "KUBEBUILDER_ASSETS"}
-        return subprocess.Popen([sys.executable, "-B", SOURCE / "tests/e2e/demo.py", f"--package={world.deb}", *more], env=environment, text=True,
-                                cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        command = [sys.executable, "-B", "-m", "e2e.demo", f"--directory={directory}", f"--package={world.deb}", *more]
+        return subprocess.Popen(command, env=environment, text=True, cwd=SOURCE / "tests", stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
     before = groups(), mounts()
     yield run
@@ -106,7 +105,7 @@ def test_refusals(case):
 
 
 def test_with_stand_ins(start, tmp_path):
-    demo = start("--record=cast", cwd=tmp_path)
+    demo = start("--record=cast", directory=tmp_path)
     shown, errors = demo.communicate(timeout=PATIENCE)
     assert (demo.returncode, errors) == (0, ""), shown + errors
     assert "kubelet is a stand-in here" in "".join(shown.splitlines()[:3])

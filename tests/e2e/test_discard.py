@@ -4,15 +4,17 @@
 import shutil
 
 import pytest
-from harness.node import KUBECONFIG, TOKEN, UNIT, read_failures
-from harness.vmware import GUESTINFO, on_vmware
+
+from common.failures import FAILURES
+from .harness.node import KUBECONFIG, TOKEN, UNIT
+from .harness.vmware import GUESTINFO, on_vmware
 
 DISCARD = {"token": {"discard": True}}
 
 
 def removed(node):
     """The texts of the entries token-discarded."""
-    entries = node.journal("MESSAGE_ID=" + read_failures()["token-discarded"]["message-id"])
+    entries = node.journal("MESSAGE_ID=" + FAILURES["token-discarded"]["message-id"])
     assert all(entry["_SYSTEMD_UNIT"] == UNIT for entry in entries)
     return [entry["MESSAGE"].split("removed: ")[1] for entry in entries]
 
@@ -87,7 +89,7 @@ def test_what_cannot_be_removed_is_said(quiet):
     quiet.boot("--unit=basic.target")
     quiet.join()
     assert quiet.is_active(UNIT)
-    entry = quiet.journal("MESSAGE_ID=" + read_failures()["token-not-discarded"]["message-id"])[0]
+    entry = quiet.journal("MESSAGE_ID=" + FAILURES["token-not-discarded"]["message-id"])[0]
     assert entry["MESSAGE"] == f"'{TOKEN}' is not a regular file with one hard link; not removed"
     assert entry["PRIORITY"] == "4"
     quiet.path("/root/copy").unlink()

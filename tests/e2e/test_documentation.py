@@ -4,15 +4,14 @@
 import os
 import re
 import subprocess
-import sys
 
 import pytest
-from harness.node import CONFIG, KUBECONFIG, SOURCE, UNIT, read_failures, settings
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
-from documentation import commands  # noqa: E402
+from common import SOURCE, documentation
+from common.documentation import commands
+from common.failures import FAILURES
+from common.wait import until
+from .harness.node import CONFIG, KUBECONFIG, UNIT, settings
 
 
 def type_in(node, text, check=True):
@@ -160,5 +159,5 @@ def joined_once(new_shared_node):
 
 def test_pin_of_the_pages(cluster):
     """The command that node-bootstrap.yaml(5) refers to prints the pin for caCertHashes."""
-    [command] = [text for text in re.findall("`([^`]*)`", read_failures()["settings-incomplete"]["remedy"]) if text.startswith("openssl")]
+    [command] = [text for text in re.findall("`([^`]*)`", FAILURES["settings-incomplete"]["remedy"]) if text.startswith("openssl")]
     assert on_the_control_plane(cluster, command).split()[0] == cluster.ca.pin.removeprefix("sha256:")

@@ -5,9 +5,10 @@ import struct
 import subprocess
 from pathlib import Path
 
-from harness.node import SOURCE, UNIT, example, settings
-from harness.vmware import on_vmware
-from harness.wait import PATIENCE
+from common import SOURCE
+from common.wait import PATIENCE
+from .harness.node import UNIT, example, settings
+from .harness.vmware import on_vmware
 
 EXAMPLES = SOURCE / "packaging/examples"
 MIB = 1 << 20

@@ -6,14 +6,15 @@ then. Those that a short deadline ends come about meanwhile, on a few machines t
 """
 
 import contextlib
-import copy
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import controlplane, pki
-from harness.clock import fake_clock
-from harness.node import CONFIG, TOKEN, UNIT, settings
-from harness.web import Proxy, Web
+
+from common import pki
+from .harness import controlplane
+from .harness.clock import fake_clock
+from .harness.node import CONFIG, TOKEN, UNIT, settings
+from .harness.web import Proxy, Web
 
 pytestmark = pytest.mark.each_release
 
@@ -121,14 +122,13 @@ class Trouble:
         self.words += words
         self.node.prepare(token or (cluster or self.cluster).token(), cluster=cluster, timeout=timeout, **configuration)
 
-    def front(self, **certificate):
-        """Another way to the API server, where TLS ends, by a certificate with these changes."""
+    def front(self, ca=None, **times):
+        """Another way to the API server, where TLS ends, with the API server's certificate or one that this CA issues."""
         front = self.cluster.new_front()
         self.stack.callback(front.close)
-        for name, authority in certificate.items():
-            pair = authority.server("kube-apiserver", front.address)
-            front.certificate = [self.cluster.work / f"{name}.{kind}" for kind in ("crt", "key")]
-            for path, data in zip(front.certificate, pair):
+        if ca:
+            front.certificate = [self.cluster.work / f"{front.address}.{kind}" for kind in ("crt", "key")]
+            for path, data in zip(front.certificate, ca.serving([front.address], **times).pair):
                 path.write_bytes(data)
         front.mode = "inspect"
         return front.listen()
@@ -166,14 +166,12 @@ def address_that_is_not_in_the_certificate(trouble):
 
 
 def certificate_of_another_ca(trouble):
-    front = trouble.front(stranger=pki.Authority("stranger"))
+    front = trouble.front(pki.CA("stranger"))
     trouble.prepare(front.endpoint, "CN=stranger", endpoints=[front.endpoint])
 
 
 def certificate_that_has_expired(trouble):
-    authority = copy.copy(trouble.cluster.ca)
-    authority.age = 400 * pki.DAY
-    front = trouble.front(expired=authority)
+    front = trouble.front(trouble.cluster.ca, start=-400 * pki.DAY, end=-35 * pki.DAY)
     trouble.prepare(front.endpoint, "expired on", endpoints=[front.endpoint])
 
 
@@ -211,8 +209,7 @@ def signer_issues_for_another_key(trouble):
 
     def issue():
         csr = trouble.cluster.await_csr(trouble.node.name)
-        certificate, _ = trouble.cluster.ca.client("system:node:" + trouble.node.name, "system:nodes")
-        trouble.cluster.set_status(csr, certificate=controlplane.encode(certificate))
+        trouble.cluster.set_status(csr, certificate=controlplane.encode(trouble.cluster.ca.node(trouble.node.name).chain))
         trouble.cluster.decide(csr, "Approved")
     trouble.begun = issue
 
@@ -272,7 +269,7 @@ def client_certificate_is_lost(trouble):
     front = trouble.other.front
     trouble.stack.callback(front.plain)
     front.mode = "inspect"
-    pair = trouble.other.ca.client("system:bootstrap:e2e", controlplane.DEFAULT_GROUP)
+    pair = trouble.other.ca.user("system:bootstrap:e2e", [controlplane.DEFAULT_GROUP]).pair
     text = controlplane.kubeconfig(f"https://{front.endpoint}", trouble.other.ca.pem, None, *pair)
     trouble.node.write("/etc/node-bootstrap/bootstrap.conf", text, 0o600)
     trouble.prepare("as anonymous", "bootstrap.conf", bootstrap={"kubeconfig": "/etc/node-bootstrap/bootstrap.conf"}, discovery={}, cluster=trouble.other)

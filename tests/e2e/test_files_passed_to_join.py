@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that only root can read reach the network side, and no other process."""
 
-from harness.node import CONFIG, STATE, UNIT
-from harness.wait import until
+from common.wait import until
+from .harness.node import CONFIG, STATE, UNIT
 
 HOLD = """
 set -eu

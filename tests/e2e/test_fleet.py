@@ -6,19 +6,16 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from harness import admin, pki
-from harness.controlplane import CSRS, SECRETS, free_ports
-from harness.fleet import FolderMachine
-from harness.node import SOURCE
-from harness.wait import PATIENCE, until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-from documentation import commands  # noqa: E402
+from common import pki
+from common.documentation import commands
+from common.wait import PATIENCE, until
+from .harness import admin
+from .harness.controlplane import CSRS, SECRETS, free_ports
+from .harness.fleet import FolderMachine
 
 INSTALLED = "/usr/share/doc/node-bootstrap-admin/examples/fleet"
 SPECIAL = ("taken", "unstarted", "expired", "renamed", "denied", "without-kubelet")
@@ -201,7 +198,7 @@ def test_enrolled(fleet):
     keys.mkdir()
     for name in ("with-key", "without-key"):
         key = pki.new_key()
-        (keys / f"{name}.pem").write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+        (keys / f"{name}.pem").write_bytes(pki.public_pem(key))
         if name == "with-key":
             private = pki.key_pem(key)
     with fleet.admin.controller("--parts=approve-client,signer", account=admin.service_account(fleet.cluster)):

@@ -4,8 +4,10 @@
 from urllib.parse import quote
 
 import pytest
-from harness.first_boot import apply_ignition
-from harness.node import CONFIG, SOURCE, TOKEN, UNIT, example
+
+from common import SOURCE
+from .harness.first_boot import apply_ignition
+from .harness.node import CONFIG, TOKEN, UNIT, example
 
 
 def test_first_boot(new_node, cluster, with_ignition):

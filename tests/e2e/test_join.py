@@ -9,9 +9,12 @@ import stat
 import pytest
 import yaml
 from cryptography import x509
-from harness import controlplane, pki
-from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, read_failures, settings
-from harness.wait import until
+
+from common import pki
+from common.failures import FAILURES
+from common.wait import until
+from .harness import controlplane
+from .harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, settings
 
 pytestmark = pytest.mark.each_release
 
@@ -99,7 +102,7 @@ def test_kubeconfig_is_kubelets(joined, by_kubelet, cluster):
         cluster_entry["certificate-authority-data"] = base64.b64encode(joined.read(cluster_entry.pop("certificate-authority"))).decode()
     for config in (ours, model):
         data = config["clusters"][0]["cluster"].pop("certificate-authority-data")
-        assert x509.load_pem_x509_certificate(base64.b64decode(data)) == cluster.ca.certificate
+        assert x509.load_pem_x509_certificate(base64.b64decode(data)) == cluster.ca.cert
     assert ours == {"preferences": {}, **model}     # kubelet leaves it out from 1.34 on (#131741)
 
 
@@ -107,7 +110,7 @@ def test_other_files(joined, cluster):
     """Files that kubelet does not create: the CA file, the record, the environment file; nothing else remains."""
     files = joined.joined_files()
     assert files.pop(CA_FILE)[:3] == ("-rw-r--r--", 0, 0)
-    assert x509.load_pem_x509_certificate(joined.read(CA_FILE)) == cluster.ca.certificate
+    assert x509.load_pem_x509_certificate(joined.read(CA_FILE)) == cluster.ca.cert
     record = f"{PKI}/node-bootstrap.json"
     assert files.pop(record)[:3] == ("-rw-r--r--", 0, 0)
     assert yaml.safe_load(joined.read(record))["caCertHashes"] == [cluster.ca.pin]
@@ -129,7 +132,7 @@ def test_join_is_logged_for_people_and_machines(joined, cluster):
     assert fields["NODE_BOOTSTRAP_CSR"] == cluster.csrs(joined.name)[0]["metadata"]["name"]
     assert fields["NODE_BOOTSTRAP_TOKEN_ID"] == joined.read("/etc/credstore/node-bootstrap.token")[:6].decode()
     assert "node-bootstrap.token" in fields["NODE_BOOTSTRAP_TOKEN_SOURCE"]
-    slow = read_failures()["csr-pending"]["message-id"]     # the cluster took more than 2 s to approve
+    slow = FAILURES["csr-pending"]["message-id"]     # the cluster took more than 2 s to approve
     assert not [e for e in joined.entries() if int(e["PRIORITY"]) <= 4 and e["MESSAGE_ID"] != slow], "a join without trouble warns of nothing"
 
 
@@ -137,7 +140,7 @@ def test_status_prints_what_was_installed(joined, cluster):
     said = joined.run("node-bootstrap", "status").stdout
     serial = joined.certificate()
     for expected in (
-        joined.name, f"system:node:{joined.name}", pki.common_name(cluster.ca.certificate), cluster.ca.pin,
+        joined.name, f"system:node:{joined.name}", pki.common_name(cluster.ca.cert), cluster.ca.pin,
         cluster.front.endpoint, "node-bootstrap.token", serial.not_valid_after.strftime("%Y-%m-%d"),
     ):
         assert expected in said, said

@@ -6,10 +6,11 @@ import json
 import pytest
 import yaml
 from cryptography import x509
-from harness import controlplane
-from harness.node import CA_FILE, CONFIG, UNIT
-from harness.wait import until
-from harness.web import Proxy, Web
+
+from common.wait import until
+from .harness import controlplane
+from .harness.node import CA_FILE, CONFIG, UNIT
+from .harness.web import Proxy, Web
 
 pytestmark = pytest.mark.each_release
 
@@ -78,7 +79,7 @@ def test_file(node, cluster):
     configure(node, discovery={"file": GIVEN + "cluster-info.yaml"})
     only_root_reads(node, GIVEN + "cluster-info.yaml")
     assert joined(node, cluster)["certificate-authority"] == CA_FILE
-    assert x509.load_pem_x509_certificate(node.read(CA_FILE)) == cluster.ca.certificate
+    assert x509.load_pem_x509_certificate(node.read(CA_FILE)) == cluster.ca.cert
     assert cluster.csrs(node.name)[0]["spec"]["username"].startswith("system:bootstrap:")
 
 

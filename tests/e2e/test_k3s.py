@@ -5,19 +5,14 @@ import http.client
 import json
 import ssl
 import stat
-import sys
 
 import pytest
 import yaml
-from harness import network
-from harness.node import CA_FILE, CONFIG, CURRENT, PKI, SOURCE, UNIT
-from harness.wait import until
 
-sys.path.append(str(SOURCE / "tests/integration"))
-
-import apiserver  # noqa: E402
-import pki  # noqa: E402
-import supervisor  # noqa: E402
+from common import apiserver, pki, supervisor
+from common.wait import until
+from .harness import network
+from .harness.node import CA_FILE, CONFIG, CURRENT, PKI, UNIT
 
 ADDRESS = "198.51.100.93"
 TOKEN = "k3sk3s.0123456789abcdef"

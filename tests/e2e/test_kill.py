@@ -8,9 +8,10 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from harness.controlplane import CLUSTER_INFO, CSRS
-from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, PROGRAM, UNIT
-from harness.wait import PATIENCE, until
+
+from common.wait import PATIENCE, until
+from .harness.controlplane import CLUSTER_INFO, CSRS
+from .harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, PROGRAM, UNIT
 
 STAGES = {
     "discovery": ("GET", CLUSTER_INFO, False),
@@ -155,7 +156,7 @@ def assert_whole(node):
     data = node.read(node.dated())
     key = serialization.load_pem_private_key(data[data.index(b"-----BEGIN EC") :], None)
     assert key.public_key().public_numbers() == x509.load_pem_x509_certificate(data).public_key().public_numbers()
-    assert x509.load_pem_x509_certificate(node.read(CA_FILE)) == node.cluster.ca.certificate
+    assert x509.load_pem_x509_certificate(node.read(CA_FILE)) == node.cluster.ca.cert
 
 
 @pytest.mark.parametrize("program", ["node-bootstrap", "install"])

@@ -6,8 +6,9 @@ import re
 
 import pytest
 import yaml
-from harness import versions
-from harness.node import PKI, SOURCE, UNIT
+
+from common import SOURCE, versions
+from .harness.node import PKI, UNIT
 
 FLAGS, INSTANCE, RECORD = "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml", f"{PKI}/node-bootstrap.json"
 DEFAULTS = "/etc/default/kubelet"

@@ -8,9 +8,10 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificate
-from harness import pki
-from harness.node import CURRENT, UNIT
-from harness.wait import until
+
+from common import pki
+from common.wait import until
+from .harness.node import CURRENT, UNIT
 
 FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"

@@ -2,15 +2,13 @@
 """States of a machine, each as status, status --check, --json, --prometheus, check and setup show it: all tell the same."""
 
 import json
-import sys
 
 import pytest
-from harness.node import CURRENT, KUBECONFIG, SOURCE, UNIT, settings
-from harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose_kubeconfig
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import prometheus  # noqa: E402
+from common import prometheus
+from common.wait import until
+from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
+from .harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose_kubeconfig
 
 pytestmark = pytest.mark.each_release
 

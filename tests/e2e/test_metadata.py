@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every cloud that has a metadata service, in the booted machine: the unit as it is shipped, the real control plane, and the services that
-tests/integration/metadata.py plays, at their real addresses. These machines have no DMI: a drop-in shows one to the unit.
+tests/common/metadata.py plays, at their real addresses. These machines have no DMI: a drop-in shows one to the unit.
 
 Volumes and VMware's guestinfo are read by node-bootstrap-platform.service: see test_platform.py and test_vm.py.
 """
 
-import sys
-
 import pytest
 import yaml
-from harness import network
-from harness.node import SOURCE, UNIT
 
-sys.path.append(str(SOURCE / "tests/integration"))
-
-import metadata  # noqa: E402
-import namespace  # noqa: E402
+from common import metadata, namespace
+from .harness import network
+from .harness.node import UNIT
 
 DMI = "/etc/e2e-dmi"
 

@@ -3,16 +3,14 @@
 
 import os
 import stat
-import sys
 
 import pytest
-from harness.node import SOURCE, UNIT, read_failures
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
-import prometheus  # noqa: E402
-from documentation import commands  # noqa: E402
+from common import documentation, prometheus
+from common.documentation import commands
+from common.failures import FAILURES
+from common.wait import until
+from .harness.node import UNIT
 
 pytestmark = pytest.mark.each_release
 
@@ -102,7 +100,7 @@ def test_metrics(manual, cluster, tmp_path):
         change(node, break_it)
         before = node.read(FILE) if node.path(FILE).is_file() else b""
         await_state(node, UPDATE, "failed")
-        said = node.journal(f"_SYSTEMD_UNIT={SERVICE}", "MESSAGE_ID=" + read_failures()["metrics-unwritable"]["message-id"])[-1]["MESSAGE"]
+        said = node.journal(f"_SYSTEMD_UNIT={SERVICE}", "MESSAGE_ID=" + FAILURES["metrics-unwritable"]["message-id"])[-1]["MESSAGE"]
         assert said == f"cannot write '{FILE}': {reason}", (name, said)
         visible = node.run("sh", "-c", f"cat {FILE} 2>/dev/null; ls -A {FOLDER} 2>/dev/null", check=False).stdout
         assert not before or "_joined 0" in visible or name == "missing", (name, visible)

@@ -5,16 +5,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 import yaml
-from harness import image, mkosi
-from harness.node import CONFIG, SOURCE, UNIT, settings
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-from documentation import commands  # noqa: E402
+from common import SOURCE
+from common.documentation import commands
+from common.wait import until
+from .harness import image, mkosi
+from .harness.node import CONFIG, UNIT, settings
 
 pytestmark = pytest.mark.only_release(mkosi.RELEASE)
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"

@@ -3,11 +3,12 @@
 
 import pytest
 import yaml
-from conftest import make_cluster
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from harness.node import TOKEN, UNIT
-from harness.wait import until
+
+from common.wait import until
+from .conftest import make_cluster
+from .harness.node import TOKEN, UNIT
 
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"

@@ -6,10 +6,13 @@ import json
 
 import pytest
 import yaml
-from harness import controlplane, pki
-from harness.machine_approver import ACCOUNT, GROUPS, NAMESPACE, Approver, Machine, now
-from harness.node import CONFIG, CURRENT, KUBECONFIG, UNIT, read_failures
-from harness.wait import until
+
+from common import pki
+from common.failures import FAILURES
+from common.wait import until
+from .harness import controlplane
+from .harness.machine_approver import ACCOUNT, GROUPS, NAMESPACE, Approver, Machine, now
+from .harness.node import CONFIG, CURRENT, KUBECONFIG, UNIT
 
 BOOTSTRAP = "/etc/kubernetes/kubeconfig"
 TARGET = "/var/lib/kubelet/kubeconfig"
@@ -79,7 +82,7 @@ def kubeconfig(cluster, **user):
 
 
 def client_certificate(cluster):
-    certificate, key = cluster.ca.client(ACCOUNT, *GROUPS)
+    certificate, key = cluster.ca.user(ACCOUNT, GROUPS).pair
     return {"client-certificate-data": base64.b64encode(certificate).decode(), "client-key-data": base64.b64encode(key).decode()}
 
 
@@ -96,7 +99,7 @@ def joined(node, cluster):
 
 def failed(node, code):
     node.begin()
-    assert node.await_end() == ("failed", int(read_failures()[code]["exit"])), node.journal_text("-u", "node-bootstrap", "--lines=40")
+    assert node.await_end() == ("failed", int(FAILURES[code]["exit"])), node.journal_text("-u", "node-bootstrap", "--lines=40")
     assert [entry for entry in node.entries() if "NODE_BOOTSTRAP_ERROR" in entry][-1]["NODE_BOOTSTRAP_ERROR"] == code
     assert not node.exists(TARGET) and not node.kubelet_pid()
 
@@ -146,7 +149,7 @@ def test_master(node, cluster, account, approver, by_credential):
 
 def test_client_certificate_of_another_ca(node, cluster, account):
     """The API server rejects it with 401, which is reported after the retries."""
-    certificate, key = pki.Authority().client(ACCOUNT, *GROUPS)
+    certificate, key = pki.CA().user(ACCOUNT, GROUPS).pair
     user = {"client-certificate-data": base64.b64encode(certificate).decode(), "client-key-data": base64.b64encode(key).decode()}
     node.write(BOOTSTRAP, kubeconfig(cluster, **user), 0o600)
     configure(node, kubeconfig=BOOTSTRAP)

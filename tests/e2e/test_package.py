@@ -7,8 +7,10 @@ import re
 import subprocess
 
 import pytest
-from harness import controlplane
-from harness.node import CONFIG, SOURCE, TOKEN, UNIT, read_failures
+
+from common import SOURCE, failures
+from .harness import controlplane
+from .harness.node import CONFIG, TOKEN, UNIT
 
 KUBELET, TIMER = "kubelet.service", "node-bootstrap-refresh.timer"
 SETUP = "50-setup"
@@ -85,7 +87,7 @@ def test_catalog_is_updated(new_node):
     node = new_node()
     node.boot()
     listed = node.run("journalctl", "--list-catalog").stdout
-    for code, row in read_failures().items():
+    for code, row in failures.FAILURES.items():
         assert (row["message-id"] in listed) != row["remedy"].startswith("Nothing to do."), code
 
 
@@ -188,7 +190,7 @@ def test_nodes_carry_nothing_of_the_administrators_side(world):
     """Neither a file nor a text of its failures."""
     assert not [path for path in files_of(world, world.deb) if "admin" in path or "controller" in path]
     program = (world.work / f"{world.deb.stem}-tree/usr/bin/node-bootstrap").read_bytes()
-    codes = read_failures("src/admin/admin_failures.def")
+    codes = failures.read("src/admin/admin_failures.def")
     assert codes and not [code for code in codes if code.encode() in program]
 
 

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import image, isolation, package
+
+from .harness import image, isolation, package
 
 
 def test_cached_packages(tmp_path, monkeypatch):

@@ -2,9 +2,11 @@
 """Why a request is not approved: a group without the role binding, or no running approver, distinguished by the API server."""
 
 import pytest
-from harness.controlplane import MANUAL_GROUP
-from harness.node import UNIT, read_failures
-from harness.wait import until
+
+from common.failures import FAILURES
+from common.wait import until
+from .harness.controlplane import MANUAL_GROUP
+from .harness.node import UNIT
 
 pytestmark = pytest.mark.each_release
 
@@ -33,7 +35,7 @@ def check_says(node, cluster, entry):
     [row] = [line for line in done.stdout.splitlines() if "✗" in line and "kubelet-unprepared" not in line]
     assert done.returncode == 1 and row.startswith(f"  ✗ {entry['NODE_BOOTSTRAP_ERROR']}: the CSR '{entry['NODE_BOOTSTRAP_CSR']}' {WAITS}: ")
     assert entry["MESSAGE"].split(f" {WAITS}: ", 1)[1] in row
-    remedy = read_failures()[entry["NODE_BOOTSTRAP_ERROR"]]["remedy"]
+    remedy = FAILURES[entry["NODE_BOOTSTRAP_ERROR"]]["remedy"]
     for field in ("CSR", "NODE"):
         remedy = remedy.replace(f"@NODE_BOOTSTRAP_{field}@", entry[f"NODE_BOOTSTRAP_{field}"])
     assert f"\n    {remedy}\n" in done.stdout

@@ -8,15 +8,17 @@ import json
 import subprocess
 
 import pytest
-from harness.node import UNIT, read_failures
-from harness.vmware import GUESTINFO, PLATFORM, on_vmware
-from harness.wait import until
+
+from common.failures import FAILURES
+from common.wait import until
+from .harness.node import UNIT
+from .harness.vmware import GUESTINFO, PLATFORM, on_vmware
 
 FOLDER = "/run/node-bootstrap-platform"
 
 
 def said(node, code, unit=PLATFORM):
-    return node.journal(f"_SYSTEMD_UNIT={unit}", "MESSAGE_ID=" + read_failures()[code]["message-id"])
+    return node.journal(f"_SYSTEMD_UNIT={unit}", "MESSAGE_ID=" + FAILURES[code]["message-id"])
 
 
 def left(node):

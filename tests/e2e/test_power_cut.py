@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A power cut during an installation: kubelet uses a complete credential, or finds no kubeconfig.
 
-The states are those of tests/integration/disk.py. kubelet runs with the files of each until it
+The states are those of tests/common/disk.py. kubelet runs with the files of each until it
 makes a request, which shows its certificate and that it trusts the server, or until it exits. With
 -s the outcomes are printed.
 """
@@ -12,19 +12,14 @@ import itertools
 import json
 import socket
 import subprocess
-import sys
 
 import pytest
-from harness import containerd, image, versions
-from harness.node import SOURCE
-from harness.wait import until
 
-sys.path.append(str(SOURCE / "tests/integration"))
-
-import disk  # noqa: E402
-import machine as machines  # noqa: E402
-import pki  # noqa: E402
-from machine import Machine  # noqa: E402
+from common import disk, pki, versions
+from common import machine as machines
+from common.machine import Machine
+from common.wait import until
+from .harness import containerd, image
 
 # The state is the upper layer, so that this machine's own folders do not change and kubelet's need not exist. The files over
 # /proc/sys have the values that kubelet would set on this machine.

@@ -5,9 +5,11 @@ import base64
 import json
 
 import yaml
-from harness import pki
-from harness.node import CA_FILE, KUBECONFIG, PKI, UNIT, read_failures
-from harness.wait import until
+
+from common import pki
+from common.failures import FAILURES
+from common.wait import until
+from .harness.node import CA_FILE, KUBECONFIG, PKI, UNIT
 
 REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
@@ -29,7 +31,7 @@ def set_bundle(cluster, *pems):
 
 
 def said(node, code):
-    return bool(node.journal(f"_SYSTEMD_UNIT={REFRESH}", "MESSAGE_ID=" + read_failures()[code]["message-id"]))
+    return bool(node.journal(f"_SYSTEMD_UNIT={REFRESH}", "MESSAGE_ID=" + FAILURES[code]["message-id"]))
 
 
 def refresh(node):
@@ -47,7 +49,7 @@ def test_second_ca(node, cluster):
     refresh(node)
     assert said(node, "refresh-unchanged") and node.kubelet_pid() == pid
 
-    first, second = cluster.ca.pem, pki.Authority("second").pem
+    first, second = cluster.ca.pem, pki.CA("second").pem
     set_bundle(cluster, first, second)
     try:
         refresh(node)

@@ -8,11 +8,13 @@ import contextlib
 import re
 
 import pytest
-from conftest import make_cluster
-from harness import admin, situations_disk, situations_joined, situations_kubelet  # noqa: F401 (they add to SITUATIONS)
-from harness.node import UNIT
-from harness.remedies import FAILURES, READS, Place, Remedy, changes, commands, type_on
-from harness.situations import SITUATIONS
+
+from common.failures import FAILURES
+from .conftest import make_cluster
+from .harness import admin, situations_disk, situations_joined, situations_kubelet  # noqa: F401 (they add to SITUATIONS)
+from .harness.node import UNIT
+from .harness.remedies import READS, Place, Remedy, changes, commands, type_on
+from .harness.situations import SITUATIONS
 
 # Commands that change something, and are not run.
 NOT_RUN = {

@@ -12,17 +12,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-from harness import image, network
-from harness.machine import Machine
-from harness.node import SOURCE, UNIT
 
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
+from common import SOURCE, documentation
+from .harness import image, network
+from .harness.machine import Machine
+from .harness.node import UNIT
 
 pytestmark = pytest.mark.each_release
 PORT, PREVIOUS = 8080, "1:0.1~previous"

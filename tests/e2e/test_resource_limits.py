@@ -2,8 +2,9 @@
 """The limits of the services, as the kernel has them."""
 
 import pytest
-from harness.node import UNIT
-from harness.wait import until
+
+from common.wait import until
+from .harness.node import UNIT
 
 REFRESH, PLATFORM = "node-bootstrap-refresh.service", "node-bootstrap-platform.service"
 RLIMITS = {"Max file size": 8 << 20, "Max core file size": 0}

@@ -2,9 +2,10 @@
 """A machine that has joined, with any program: no request, no write, and a reboot changes nothing."""
 
 import pytest
-from harness import controlplane
-from harness.node import CURRENT, KUBECONFIG, UNIT, without_state
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane
+from .harness.node import CURRENT, KUBECONFIG, UNIT, without_state
 
 pytestmark = pytest.mark.each_release
 

@@ -7,16 +7,15 @@ Debian's rpm builds and installs them, on Debian: the files in rpm/ stand in for
 import os
 import re
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
-from harness import image, isolation
-from harness.node import CONFIG, SOURCE, TOKEN, UNIT
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-from documentation import commands  # noqa: E402
+from common import SOURCE
+from common.documentation import commands
+from common.wait import until
+from .harness import image, isolation
+from .harness.node import CONFIG, TOKEN, UNIT
 
 HERE = SOURCE / "tests/e2e/rpm"
 SPEC = SOURCE / "packaging/rpm/node-bootstrap.spec"

@@ -2,9 +2,10 @@
 """After the join the token is only in the credential store; during it, in no command line and no environment."""
 
 import pytest
-from harness import controlplane
-from harness.leaks import Sampler, forms, found_in
-from harness.node import UNIT, settings
+
+from .harness import controlplane
+from .harness.leaks import Sampler, forms, found_in
+from .harness.node import UNIT, settings
 
 
 @pytest.mark.parametrize("source", ["credential of the machine", "credstore"])

@@ -7,11 +7,13 @@ import signal
 import stat
 
 import pytest
-from harness import controlplane
-from harness.leaks import Sampler, forms, found_in
-from harness.machine import descendants
-from harness.node import CURRENT, KUBECONFIG, STATE, TOKEN, UNIT, read_failures
-from harness.wait import PATIENCE, until
+
+from common.failures import FAILURES
+from common.wait import PATIENCE, until
+from .harness import controlplane
+from .harness.leaks import Sampler, forms, found_in
+from .harness.machine import descendants
+from .harness.node import CURRENT, KUBECONFIG, STATE, TOKEN, UNIT
 
 pytestmark = pytest.mark.each_release
 
@@ -37,7 +39,7 @@ def set_up(node, words, check=True, stdin=None):
 
 
 def failed(done, code):
-    row = read_failures()[code]
+    row = FAILURES[code]
     assert done.returncode == int(row["exit"]), done.stdout
     assert f"node-bootstrap: {code}: " in done.stdout
     return done.stdout
@@ -278,7 +280,7 @@ def test_service_that_is_masked_or_stopped(fresh, cluster):
     fresh.run("systemctl", "stop", UNIT)
     said, _ = watching.communicate(timeout=PATIENCE)
     code = "setup-unfinished"
-    assert watching.returncode == int(read_failures()[code]["exit"]) and f"node-bootstrap: {code}: " in said, said
+    assert watching.returncode == int(FAILURES[code]["exit"]) and f"node-bootstrap: {code}: " in said, said
     assert not fresh.kubelet_was_started()
 
 

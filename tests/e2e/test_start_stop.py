@@ -2,9 +2,10 @@
 """Units started and stopped by an operator: what starts and stops kubelet, and what does not."""
 
 import pytest
-from harness import controlplane
-from harness.node import KUBECONFIG, UNIT
-from harness.wait import until
+
+from common.wait import until
+from .harness import controlplane
+from .harness.node import KUBECONFIG, UNIT
 
 KUBELET = "kubelet.service"
 

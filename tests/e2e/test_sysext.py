@@ -13,12 +13,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from harness.first_boot import IGNITION, apply_ignition
-from harness.node import PROGRAM, SOURCE, TOKEN, UNIT, example, read_failures
-from harness.wait import until
 
-sys.path.insert(0, str(SOURCE / "tests"))
-from documentation import commands  # noqa: E402
+from common import SOURCE
+from common.documentation import commands
+from common.failures import FAILURES
+from common.wait import until
+from .harness.first_boot import IGNITION, apply_ignition
+from .harness.node import PROGRAM, TOKEN, UNIT, example
 
 NAME = "node-bootstrap"
 VERSION = re.search(r"^  version: '(.*)',$", (SOURCE / "meson.build").read_text(), re.M)[1]
@@ -131,7 +132,7 @@ def assert_has_its_own_libraries(node):
 
 
 def assert_has_the_catalog(node):
-    row = read_failures()["token-unknown"]
+    row = FAILURES["token-unknown"]
     assert row["subject"] in node.run("journalctl", "--list-catalog", row["message-id"]).stdout
 
 

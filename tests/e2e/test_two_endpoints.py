@@ -2,10 +2,10 @@
 """Several endpoints: one that is dead, silent or a black hole causes no delay."""
 
 import pytest
-from harness.controlplane import CLUSTER_INFO
-from harness.node import UNIT
-from harness.wait import until
 
+from common.wait import until
+from .harness.controlplane import CLUSTER_INFO
+from .harness.node import UNIT
 
 CONNECT_TIMEOUT_USEC = 5_000_000    # NB_HTTP_CONNECT_TIMEOUT_MS: what a bad endpoint that is waited for costs, at the least
 

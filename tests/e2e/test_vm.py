@@ -3,19 +3,16 @@
 
 import base64
 import json
-import sys
 
 import pytest
 import yaml
 from cryptography import x509
-from harness import controlplane, network
-from harness.node import CURRENT, KUBECONFIG, SOURCE, UNIT, settings
-from harness.vm import LATE, Template, Vm
-from harness.wait import until
 
-sys.path.append(str(SOURCE / "tests/integration"))
-
-import metadata  # noqa: E402
+from common import SOURCE, metadata
+from common.wait import until
+from .harness import controlplane, network
+from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
+from .harness.vm import LATE, Template, Vm
 
 PLATFORM = "node-bootstrap-platform.service"
 RUN = "/run/node-bootstrap-platform"

@@ -3,18 +3,14 @@
 
 import json
 import re
-import sys
 import time
 
 import pytest
-from harness.controlplane import MANUAL_GROUP
-from harness.node import SOURCE, UNIT, without_state
-from harness.wait import until
 
-sys.path.append(str(SOURCE / "tests/integration"))
-
-import apiserver  # noqa: E402
-import faults  # noqa: E402
+from common import apiserver, faults
+from common.wait import until
+from .harness.controlplane import MANUAL_GROUP
+from .harness.node import UNIT, without_state
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,13 +11,11 @@ import os
 import subprocess
 import threading
 
-import apiserver
-import machine
-import objects
-import pki
-from apiserver import status
-from endpoint import Reply, Stream
-from objects import PATIENCE
+from common import apiserver, machine, pki, wait
+from common.apiserver import status
+from common.endpoint import Reply, Stream
+from . import objects
+from .objects import PATIENCE
 
 ADMIN = "kubernetes-admin"
 MASTERS = "system:masters"
@@ -189,27 +187,10 @@ def command(*words):
     return [machine.find_program("node-bootstrap-admin"), *words]
 
 
-def run_admin(*words, env=None, stdin="", timeout=machine.PATIENCE, **options):
+def run_admin(*words, env=None, stdin="", timeout=wait.PATIENCE, **options):
     """Runs node-bootstrap-admin to its end: returncode, stdout and stderr as text. `env` is added to the environment."""
     return subprocess.run(command(*words), env=environment(**(env or {})), input=stdin, text=True, capture_output=True, timeout=timeout,
                           check=False, **options)
-
-
-def pending(text):
-    """What `approve` lists, by the name of the request."""
-    items, item = {}, {}
-    for line in text.splitlines()[1:]:
-        if not line.startswith("    "):
-            name, node, kind, _, *state, proof = line.split()
-            item = items[name] = {"node": node, "kind": kind, "state": " ".join(state), "proof": proof, "names": []}
-        elif line.startswith("    requested by "):
-            item["requestor"] = line.removeprefix("    requested by ")
-        elif line.startswith("    name: "):
-            item["names"].append(line.removeprefix("    name: "))
-        else:
-            item["verdict"] = line.strip()
-            item["suspicious"] = not item["verdict"].startswith(("ok: ", "check it: "))
-    return items
 
 
 class Running:
@@ -235,7 +216,7 @@ class Running:
         assert found, f"no line with {text!r} in {self.lines}"
         return found
 
-    def stop(self, timeout=machine.PATIENCE):
+    def stop(self, timeout=wait.PATIENCE):
         if self.process.poll() is None:
             self.process.terminate()
         try:

@@ -8,17 +8,13 @@ import hashlib
 import itertools
 import random
 import socket
-import time
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-import admin
-import faults
-import pki
-from csrs import timestamp
-from objects import PATIENCE
+from common import csrs, faults, pki
+from common.csrs import timestamp
+from . import admin
+from .objects import PATIENCE
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -27,7 +23,6 @@ EVENTS = "/api/v1/namespaces/default/events"
 NODES = "/api/v1/nodes"
 APPROVAL = "patch certificatesigningrequests/approval"
 POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
-SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 BOUND, ENROLLED, UNBOUND = (f"system:bootstrappers:{name}" for name in ("node-bootstrap", "node-bootstrap-enrolled", "kubeadm:default-node-token"))
 INTERNAL = faults.error(500, "InternalError", "an error on the server")
 AT_ONCE = 4.5       # seconds: less than NB_LEASE_RENEW_MS, at which a controller with nothing to do wakes up
@@ -46,7 +41,7 @@ def key_of(name):
 def holder_of(csr):
     """What the claim for this request says: the SHA-256 of its public key."""
     request = x509.load_pem_x509_csr(base64.b64decode(csr["spec"]["request"]))
-    return hashlib.sha256(request.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+    return hashlib.sha256(pki.spki(request.public_key())).hexdigest()
 
 
 class Cluster:
@@ -62,21 +57,21 @@ class Cluster:
         return self.api.objects.put(f"{SECRETS}/bootstrap-token-{token_id}", metadata=metadata, type="bootstrap.kubernetes.io/token",
                                     data={key: encode(value) for key, value in data.items()})
 
-    def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER, created=0,
-                pem=None, key=None):
+    def request(self, name, node, token_id="aaaaaa", *, user=None, groups=None, orgs=(pki.NODES,), sans=(), approved=False, created=0, pem=None,
+                key=None, **csr):
         """A CSR, as an API server stores it: with the groups that its token has now."""
-        secret = self.api.objects.look(f"{SECRETS}/bootstrap-token-{token_id}")
-        group = base64.b64decode(secret["data"]["auth-extra-groups"]).decode() if secret else BOUND
-        user = user or f"system:bootstrap:{token_id}"
+        if groups is None:
+            secret = self.api.objects.look(f"{SECRETS}/bootstrap-token-{token_id}")
+            groups = ["system:bootstrappers", base64.b64decode(secret["data"]["auth-extra-groups"]).decode() if secret else BOUND]
         status = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove", "lastUpdateTime": timestamp()}]}
-        return self.api.objects.put(f"{CSRS}/{name}", metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {}, spec={
-            "request": encode((pem or pki.sign_csr(key or key_of(name), pki.node_user(node), orgs)).decode()), "signerName": signer, "usages": list(usages),
-            "username": user, "groups": ["system:bootstrappers", group, "system:authenticated"]})
+        pem = pem or pki.sign_csr(key or key_of(name), pki.node_user(node), orgs, sans=sans)
+        return self.api.objects.put(f"{CSRS}/{name}", csrs.make(
+            pem, name, username=user or f"system:bootstrap:{token_id}", groups=[*groups, "system:authenticated"], **csr),
+            metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {})
 
     def enroll(self, node, key, **data):
         """The record of a node, as `enroll` writes it."""
-        public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
-        return self.record(node, node=node, publicKey=public, **data)
+        return self.record(node, node=node, publicKey=pki.public_pem(key).decode(), **data)
 
     def record(self, name, kind="node-bootstrap/enrolled-node", **data):
         return self.api.objects.put(f"{SECRETS}/node-bootstrap-node-{name}", type=kind, data={key: encode(value) for key, value in data.items()})
@@ -142,26 +137,12 @@ class Cluster:
         self.await_revocation(token_id)
 
 
-def prove(key, pem, token_id="aaaaaa"):
-    """The block that node-bootstrap appends to a request."""
-    message = f"node-bootstrap attestation v2\n{token_id}\n".encode() + hashlib.sha256(pki.der(x509.load_pem_x509_csr(pem))).digest()
-    signature = base64.b64encode(key.sign(message, ec.ECDSA(hashes.SHA256())))
-    return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + signature + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"
-
-
 def free_port(host="127.0.0.1"):
     """Not one that the kernel may choose for somebody else before a controller listens there: those are above 32768."""
     while True:
         with contextlib.suppress(OSError):
             with socket.create_server((host, random.randrange(10000, 30000)), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as taken:
                 return taken.getsockname()[1]
-
-
-def await_true(condition, timeout=PATIENCE):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def cut_watches(api):

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the approver of serving certificates finds in a cluster, for its tests."""
 
-import base64
-import ipaddress
-
-from cryptography import x509
-
-import pki
-from admin_cluster import POLICY
-from objects import Place
+from common import pki
+from common.csrs import SERVING
+from .admin_cluster import POLICY, Cluster
 
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 EVENTS = "/api/v1/namespaces/default/events"
@@ -23,12 +18,8 @@ def put_node(api, *addresses, name=NODE, **metadata):
 
 
 def submit(api, name, *names, node=NODE):
-    sans = [x509.DNSName(text) if text[0].isalpha() else x509.IPAddress(ipaddress.ip_address(text)) for text in names]
-    user = pki.node_user(node)
-    request = base64.b64encode(pki.sign_csr(pki.new_key(), user, sans=sans)).decode()
-    spec = {"request": request, "signerName": "kubernetes.io/kubelet-serving", "usages": ["digital signature", "server auth"]}
-    api.objects.create(Place(f"{CSRS}/{name}"), {"metadata": {"name": name}, "spec": spec, "status": {}}, user,
-                       ["system:nodes", "system:authenticated"])
+    Cluster(api).request(name, node, user=pki.node_user(node), groups=[pki.NODES], signer=SERVING, sans=names,
+                         usages=["digital signature", "server auth"])
 
 
 def approval(api, name):

@@ -5,8 +5,9 @@ The attackers are the rows of tables that describe such answers: a file that has
 row is played, too. Each plays until an ordinary confirmation would have been over.
 """
 
-import faults
-from machine import FAILURES, TOKEN
+from common import faults
+from common.failures import FAILURES
+from common.machine import TOKEN
 
 FAST = "+0 x10"
 # With pauses of at most 5 s that are at least half of what they may be, 16 attempts of one endpoint take longer than 30 s.

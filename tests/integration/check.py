@@ -5,8 +5,9 @@ import json
 import os
 import subprocess
 
-from machine import FAILURES, HEADER, SECRET, TOKEN, find_program, to_yaml
-from manager import Manager
+from common.failures import FAILURES
+from common.machine import HEADER, SECRET, TOKEN, find_program, to_yaml
+from .manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
 PIN = "sha256:" + "ab" * 32

@@ -4,9 +4,9 @@
 import json
 import re
 
-from apiserver import node_object
-from check import kubelet_below
-from machine import HEADER, NODE, Machine, node_kubeconfig, to_yaml
+from common.apiserver import node_object
+from common.machine import HEADER, NODE, Machine, node_kubeconfig, to_yaml
+from .check import kubelet_below
 
 
 def everything(path):

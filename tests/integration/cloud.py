@@ -5,11 +5,9 @@ import json
 
 import yaml
 
-import apiserver
-import metadata
-import pki
-from machine import HEADER, NODE, TOKEN, Case, Machine, Run, World, to_yaml
-from namespace import Namespace, Packets
+from common import apiserver, metadata, pki
+from common.machine import HEADER, NODE, TOKEN, Case, Machine, Run, World, to_yaml
+from common.namespace import Namespace, Packets
 
 OTHER_TOKEN = "ffffff.ffffffffffffffff"     # of no cluster
 PLATFORM = "/run/node-bootstrap-platform"

@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 
-from machine import SOURCE, find_program
+from common import SOURCE
+from common.machine import find_program
 
 
 def explain(*words):

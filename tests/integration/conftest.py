@@ -5,17 +5,14 @@ The programs are taken from $NB_BUILDDIR, or from build/ beside the sources.
 """
 
 import shutil
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import admin
-import crash
-import machine as machines
-import namespace
+from common import namespace
+from common import machine as machines
+from . import admin, crash
 
-sys.path.insert(0, str(machines.SOURCE / "tests"))     # documentation.py
 SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
 
 

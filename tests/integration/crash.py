@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from machine import find_program
+from common.machine import find_program
 
 STEPS = "openat,mkdirat,mkdir,fchmod,write,fsync,renameat,renameat2,rename,linkat,link,symlinkat,symlink,unlinkat,unlink"
 LIBRARY = re.compile(r'openat\(AT_FDCWD, "(?:(?:/usr)?/lib\S*/lib[^/"]+\.so[.\d]*|/etc/ld\.so\.cache)",')

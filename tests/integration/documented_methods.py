@@ -5,12 +5,9 @@ import re
 
 import yaml
 
-import apiserver
-import faults
-import join_methods
-import k3s
-import kubelet_config
-from machine import NODE, SECRET, TOKEN, TOKEN_ID, Machine
+from common import apiserver, faults
+from common.machine import NODE, SECRET, TOKEN, TOKEN_ID, Machine
+from . import join_methods, k3s, kubelet_config
 
 PIN = "sha256:6d2a8f0d2a9c5a7c2f5f0e6d0f3b8e6b7f4a9c0d1e2f3a4b5c6d7e8f9a0b1c2d"
 OTHER = "ghijkl.fedcba9876543210"

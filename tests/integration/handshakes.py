@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
-import pki
-from endpoint import Hangup
+from common import pki
+from common.endpoint import Hangup
 
 HANDSHAKE = 22
 SERVER_HELLO, CERTIFICATE, SERVER_KEY_EXCHANGE, SERVER_HELLO_DONE = 2, 11, 12, 14

@@ -5,8 +5,8 @@ import json
 import os
 import socket
 
-import pki
-from machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
+from common import pki
+from common.machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
 
 SERVER = "https://192.0.2.10:6443"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"

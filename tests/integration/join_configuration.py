@@ -3,8 +3,8 @@
 
 import yaml
 
-from join_methods import Case, World
-from machine import NODE, TOKEN
+from common.machine import NODE, TOKEN
+from .join_methods import Case, World
 
 OTHER = "fedcba.fedcba9876543210"
 OTHER_ID, OTHER_SECRET = OTHER.split(".")

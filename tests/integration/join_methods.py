@@ -7,11 +7,10 @@ import json
 
 import yaml
 
-import apiserver
-import machine as machines
-import pki
-from installed import SERVER
-from machine import HEADER, NODE, Machine, to_yaml
+from common import apiserver, pki
+from common import machine as machines
+from common.machine import HEADER, NODE, Machine, to_yaml
+from .installed import SERVER
 
 
 class World(machines.World):

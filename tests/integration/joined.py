@@ -6,10 +6,10 @@ import socket
 import subprocess
 import time
 
-import pki
-from journal import MACHINE_ID, Journal
-from machine import NODE, TOKEN, Machine, find_program
-from manager import Manager
+from common import pki
+from common.machine import NODE, TOKEN, Machine, find_program
+from .journal import MACHINE_ID, Journal
+from .manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
 INSIDE = f"""

@@ -4,8 +4,8 @@
 import json
 import subprocess
 
-import pki
-from machine import NODE, Machine, find_faketime, find_program
+from common import pki
+from common.machine import NODE, Machine, find_faketime, find_program
 
 PIN = "sha256:" + "ab" * 32     # of another cluster
 

@@ -7,7 +7,9 @@ import struct
 import subprocess
 import threading
 
-from machine import FAILURES, PATIENCE, Machine, Run
+from common.failures import FAILURES
+from common.machine import Machine, Run
+from common.wait import PATIENCE
 
 SECOND = 1_000_000
 MACHINE_ID = "c" * 32

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine and the scripted supervisor that it joins; see supervisor.py."""
 
-import apiserver
-import pki
-import supervisor
-from machine import FAILURES, NODE, SECRET, TOKEN, TOKEN_ID, Case, Machine, World
+from common import apiserver, pki, supervisor
+from common.failures import FAILURES
+from common.machine import NODE, SECRET, TOKEN, TOKEN_ID, Case, Machine, World
 
 PASSWORD_FILE = "etc/rancher/node/password"
 SERVER_SECRET = "5e6b2f8c0d9147a3"          # the password of the server's own agent token

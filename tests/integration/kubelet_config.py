@@ -3,7 +3,7 @@
 
 import json
 
-import endpoint
+from common import endpoint
 
 CONFIG = "var/lib/kubelet/config.yaml"
 KUBEADM = """apiVersion: kubelet.config.k8s.io/v1beta1

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 
-from processes import PARENT, table
+from .processes import PARENT, table
 
 
 def descendants(root):

@@ -9,9 +9,9 @@ import random
 import threading
 import uuid
 
-from apiserver import Reply, expired_event, status
-from csrs import timestamp
-import pki
+from common import pki
+from common.apiserver import Reply, expired_event, status
+from common.csrs import timestamp
 
 # Seconds; less than LOOK_MS of decision.c, so that a test still shows that the controller is told and need not look.
 PATIENCE = 18

@@ -6,20 +6,14 @@ import hashlib
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 
-import admin
-import documentation
-import faults
-import pki
-from admin_cluster import Cluster, holder_of
-from endpoint import Reply
+from common import csrs, documentation, faults, pki
+from common.endpoint import Reply
+from .admin_cluster import Cluster, holder_of
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 TOKEN = "abc123"
 
 
@@ -31,11 +25,8 @@ def put_token(api, node="worker-1", description="rack 4"):
 
 
 def put_csr(api, name="csr-1", node="worker-1", username=f"system:bootstrap:{TOKEN}", request=None, groups=()):
-    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", ["system:nodes"])).sign(pki.new_key(), hashes.SHA256())
-    request = request or made.public_bytes(serialization.Encoding.PEM)
-    return api.objects.put(f"{CSRS}/{name}", spec={
-        "request": base64.b64encode(request).decode(), "signerName": SIGNER, "username": username,
-        "usages": ["digital signature", "client auth"], "groups": ["system:bootstrappers", *groups]})
+    return Cluster(api).request(name, node, user=username, groups=["system:bootstrappers", *groups], pem=request,
+                                usages=["digital signature", "client auth"])
 
 
 def conditions(api, name="csr-1"):
@@ -87,7 +78,7 @@ def test_a_token_that_another_request_has_used(api):
     token = put_token(api)
     put_csr(api)
     Cluster(api).claim(TOKEN, "csr-0", "another", token)
-    [item] = admin.pending(api.run("approve").stdout).values()
+    [item] = csrs.pending(api.run("approve").stdout).values()
     assert item["suspicious"] and "another request has used it (csr-0)" in item["verdict"]
     done = api.run("approve", "csr-1")
     assert done.returncode == 65 and "csr-1: FORGED? The bootstrap token" in done.stderr and "; --force approves it" in done.stderr
@@ -131,7 +122,7 @@ def test_hostile_values_do_not_reach_the_terminal(api):
     assert done.returncode == 0 and "\x1b" not in done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert sum(line.startswith("    ok") for line in lines) == 1 and sum(line.startswith("csr-") for line in lines) == 3
-    assert {name: item["suspicious"] for name, item in admin.pending(done.stdout).items()} == {"csr-1": False, "csr-2": True, "csr-3": True}
+    assert {name: item["suspicious"] for name, item in csrs.pending(done.stdout).items()} == {"csr-1": False, "csr-2": True, "csr-3": True}
 
 
 def test_long_list(api):
@@ -142,7 +133,7 @@ def test_long_list(api):
         if number % 3 == 0:
             api.objects.put(f"{CSRS}/csr-{number}", spec=csr["spec"], status={"conditions": [{"type": "Approved", "status": "True"}]})
     done = api.run("approve", timeout=60)
-    assert done.returncode == 0 and len(admin.pending(done.stdout)) == 300
+    assert done.returncode == 0 and len(csrs.pending(done.stdout)) == 300
 
 
 def nest(depth):
@@ -160,7 +151,7 @@ def test_object_that_cannot_be_read_hides_no_other(api, metadata):
         put_csr(api, name)
     api.objects.put(f"{CSRS}/csr-2", metadata=metadata, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
     done = api.run("approve")
-    assert done.returncode == 0 and {"csr-1", "csr-3"} <= set(admin.pending(done.stdout)) <= {"csr-1", "csr-2", "csr-3"}
+    assert done.returncode == 0 and {"csr-1", "csr-3"} <= set(csrs.pending(done.stdout)) <= {"csr-1", "csr-2", "csr-3"}
     assert ("ignoring this object" in done.stderr) == ("csr-2" not in done.stdout)
 
 
@@ -171,7 +162,7 @@ def test_large_objects_cost_few_requests(api):
     for number in range(6):
         api.objects.put(f"{CSRS}/large-{number}", metadata={"ownerReferences": [{"uid": "x" * 8000000}]}, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
     done = api.run("approve", timeout=60)
-    assert done.returncode == 0 and len(admin.pending(done.stdout)) == 7
+    assert done.returncode == 0 and len(csrs.pending(done.stdout)) == 7
     assert sum(request.kind == "list certificatesigningrequests" for request in api.requests) <= 20
 
 
@@ -181,7 +172,7 @@ def test_unusable_record(api):
     put_csr(api)
     put_csr(api, "csr-2", node="worker-2")
     api.objects.put(f"{SECRETS}/node-bootstrap-node-worker-1", type="node-bootstrap/enrolled-node", data={"node": "d29ya2VyLTI="})
-    made = admin.pending(api.run("approve").stdout)
+    made = csrs.pending(api.run("approve").stdout)
     assert "The record of node worker-1 cannot be used" in made["csr-1"]["verdict"] and "is for node worker-1" in made["csr-2"]["verdict"]
     assert api.run("approve", "csr-1").returncode == 65 and conditions(api) == []
 
@@ -202,9 +193,8 @@ def test_a_record_is_for_one_node(api):
     node = hashlib.sha256(long.encode()).hexdigest()
     put_token(api, node=node)
     put_csr(api, node=node)
-    Cluster(api).record(node, node=long, publicKey=pki.new_key().public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode())
-    [item] = admin.pending(api.run("approve").stdout).values()
+    Cluster(api).record(node, node=long, publicKey=pki.public_pem(pki.new_key()).decode())
+    [item] = csrs.pending(api.run("approve").stdout).values()
     assert f"it is the record of node {long[:60]}" in item["verdict"]
 
 
@@ -214,7 +204,7 @@ def test_unbound_token_with_a_policy(api, policy, text):
     put_token(api, node=None)
     put_csr(api, groups=["system:bootstrappers:kubeadm:default-node-token"])
     api.objects.put("/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy", data=policy)
-    [item] = admin.pending(api.run("approve").stdout).values()
+    [item] = csrs.pending(api.run("approve").stdout).values()
     assert item["suspicious"] == bool(policy) and text in item["verdict"]
 
 
@@ -224,7 +214,7 @@ def test_the_documented_policy_is_usable(api):
     put_token(api)
     put_csr(api)
     api.objects.put("/api/v1/namespaces/kube-system/configmaps/" + document["metadata"]["name"], data=document["data"])
-    [item] = admin.pending(api.run("approve").stdout).values()
+    [item] = csrs.pending(api.run("approve").stdout).values()
     assert "Node worker-1 is not enrolled" in item["verdict"]
 
 

@@ -5,11 +5,12 @@ import signal
 import time
 
 import pytest
-import faults
-import pki
-from admin_cluster import (APPROVAL, BOUND, CSRS, Cluster, ENROLLED, EVENTS, LEASES, NODES, SECRETS, await_true, controllers, holder_of, key_of,
-                           prove)
-from csrs import timestamp
+
+from common import faults, pki
+from common.csrs import timestamp
+from common.wait import until
+from .admin_cluster import APPROVAL, BOUND, CSRS, ENROLLED, EVENTS, LEASES, NODES, SECRETS, Cluster, controllers, holder_of, key_of
+from .objects import PATIENCE
 
 
 @pytest.fixture
@@ -206,7 +207,7 @@ def test_an_enrolled_token_admits_enrolled_nodes_with_their_proofs(cluster, star
         cluster.enroll(name, key)
     for name, node, key in [("one", "n1", keys["n1"]), ("two", "n2", keys["n2"]), ("other", "n1", keys["n2"]), ("third", "n3", keys["n1"])]:
         pem = make_request(node)
-        cluster.request(name, node, "eeeeee", pem=pem + prove(key, pem, "eeeeee"))
+        cluster.request(name, node, "eeeeee", pem=pem + pki.prove(key, pem, "eeeeee"))
     cluster.request("silent", "n1", "eeeeee")
     start()
     cluster.await_approval("one")
@@ -286,11 +287,11 @@ def test_a_removed_node_needs_a_new_request(api, cluster, start):
 ENROLLED_KEY = pki.new_key()
 ATTESTATIONS = {
     "no proof": ("AttestationMissing", True, lambda pem: b""),
-    "the proof of another key": ("AttestationInvalid", True, lambda pem: prove(pki.new_key(), pem)),
-    "the proof of another request": ("AttestationInvalid", True, lambda pem: prove(ENROLLED_KEY, make_request("n1"))),
-    "a proof for another token": ("AttestationInvalid", True, lambda pem: prove(ENROLLED_KEY, pem, "bbbbbb")),
-    "no enrolled key": ("NotEnrolled", False, lambda pem: prove(ENROLLED_KEY, pem)),
-    "a proof": (None, True, lambda pem: prove(ENROLLED_KEY, pem)),
+    "the proof of another key": ("AttestationInvalid", True, lambda pem: pki.prove(pki.new_key(), pem, "aaaaaa")),
+    "the proof of another request": ("AttestationInvalid", True, lambda pem: pki.prove(ENROLLED_KEY, make_request("n1"), "aaaaaa")),
+    "a proof for another token": ("AttestationInvalid", True, lambda pem: pki.prove(ENROLLED_KEY, pem, "bbbbbb")),
+    "no enrolled key": ("NotEnrolled", False, lambda pem: pki.prove(ENROLLED_KEY, pem, "aaaaaa")),
+    "a proof": (None, True, lambda pem: pki.prove(ENROLLED_KEY, pem, "aaaaaa")),
 }
 
 
@@ -316,7 +317,7 @@ def test_a_flood_of_requests_for_serving_certificates_hides_no_other(api, cluste
     start("--parts=approve-client,approve-serving")
     for i in range(205):
         cluster.request(f"serving{i}", "n1", user="system:node:n1", signer="kubernetes.io/kubelet-serving")
-    await_true(lambda: len(api.objects.all(EVENTS)) >= 200, timeout=60)
+    until(lambda: len(api.objects.all(EVENTS)) >= 200, "there are 200 Events", 60)
     cluster.token("aaaaaa", "n1")
     cluster.request("stolen", "n2")
     cluster.await_event("stolen", "TokenForAnotherNode")
@@ -327,7 +328,7 @@ def test_a_flood_of_requests_by_one_token_makes_few_events(api, cluster, start):
     for i in range(40):
         cluster.request(f"bad{i}", "n2")
     start()
-    await_true(lambda: count_reads(api, "aaaaaa") == 40)
+    until(lambda: count_reads(api, "aaaaaa") == 40, "each request is judged", PATIENCE)
     cluster.settle("zzz")
     assert len(api.objects.all(EVENTS)) == 10
 
@@ -401,7 +402,7 @@ def test_somebody_else_approved_a_request_of_an_enrolled_token(cluster, start):
     cluster.token("eeeeee", None, group=ENROLLED)
     cluster.enroll("n1", ENROLLED_KEY)
     pem = make_request("n1")
-    cluster.request("good", "n1", "eeeeee", pem=pem + prove(ENROLLED_KEY, pem, "eeeeee"), approved=True)
+    cluster.request("good", "n1", "eeeeee", pem=pem + pki.prove(ENROLLED_KEY, pem, "eeeeee"), approved=True)
     cluster.request("thief", "n1", "eeeeee", approved=True)
     cluster.request("stranger", "n2", "eeeeee", approved=True)
     start()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-import documentation
-from machine import SOURCE, find_program
+from common import SOURCE, documentation
+from common.machine import find_program
 
 PAGE = documentation.plain((SOURCE / "man/node-bootstrap-admin.8.in").read_text(encoding="ascii"))
 COMMON = {"help", "version", "kubeconfig", "context"}

@@ -4,13 +4,11 @@
 import base64
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-import faults
-import pki
-from admin_cluster import SECRETS, Cluster
-from csrs import timestamp
+from common import faults, pki
+from common.csrs import timestamp
+from .admin_cluster import SECRETS, Cluster
 
 KEY, OTHER = pki.new_key(), pki.new_key()
 RECORD = f"{SECRETS}/node-bootstrap-node-worker-1"
@@ -22,7 +20,7 @@ def nobody_else_approves(api):
 
 
 def public_pem(key):
-    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+    return pki.public_pem(key).decode()
 
 
 def enroll(api, *words, key=KEY, node="worker-1"):

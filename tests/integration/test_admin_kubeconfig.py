@@ -12,9 +12,10 @@ import subprocess
 
 import pytest
 
-import admin
-import pki
-from admin_cluster import Cluster, await_true
+from common import pki
+from common.wait import until
+from . import admin
+from .admin_cluster import Cluster
 
 TOKENS = "list secrets"
 POD = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -364,7 +365,7 @@ def test_watches_continue_with_a_new_token_and_begin_again_with_a_certificate(ap
 
 def test_a_plugin_that_closes_its_output_and_lives_on_is_ended(api):
     with admin.Running("token", "list", "--kubeconfig", exec_config(api, f"exec >&-; touch {api.folder}/started; exec sleep 100")) as program:
-        await_true((api.folder / "started").exists)
+        until((api.folder / "started").exists, "the plugin has started")
         assert program.stop(5) == -signal.SIGTERM
 
 

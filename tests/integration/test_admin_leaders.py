@@ -3,10 +3,10 @@
 
 import pytest
 
-import objects
-import pki
-from admin_cluster import EVENTS, INTERNAL, LEASES, Cluster, controllers
-from endpoint import Reply
+from common import pki
+from common.endpoint import Reply
+from . import objects
+from .admin_cluster import EVENTS, INTERNAL, LEASES, Cluster, controllers
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ import time
 import pytest
 import yaml
 
-from admin_cluster import AT_ONCE, CSRS, Cluster, INTERNAL, await_true, controllers, free_port
-from machine import SOURCE
+from common import SOURCE
+from common.wait import until
+from .admin_cluster import AT_ONCE, CSRS, INTERNAL, Cluster, controllers, free_port
+from .objects import PATIENCE
 
 PREFIX = "node_bootstrap_controller_"
 
@@ -27,7 +29,7 @@ class Served:
     def __init__(self, start, *options, host=""):
         self.host, self.port = host.strip("[]") or "127.0.0.1", free_port(host.strip("[]") or "127.0.0.1")
         self.controller = start(*options, f"--listen={host}:{self.port}")
-        await_true(self.is_listening)
+        until(self.is_listening, "the controller listens", PATIENCE)
 
     def is_listening(self):
         with contextlib.suppress(OSError):
@@ -60,7 +62,7 @@ def decisions(decision, reason):
 def test_decisions_are_counted_by_their_reason(cluster, start):
     """A stolen token is not a typo; and a series that begins with 1 has no increase."""
     served = start()
-    await_true(lambda: served.metric("leader") == 1)
+    until(lambda: served.metric("leader") == 1, "it is the leader", PATIENCE)
     assert served.metric(decisions("pending", "TokenUsed")) == 0
     assert served.metric('pending_requests{kind="client"}') == 0 and served.metric("oldest_pending_request_timestamp_seconds") is None
     cluster.token("aaaaaa", "n1")
@@ -69,7 +71,7 @@ def test_decisions_are_counted_by_their_reason(cluster, start):
     cluster.await_approval("one")
     cluster.request("two", "n1")
     cluster.await_event("two", "TokenUsed")
-    await_true(lambda: served.metric(decisions("pending", "TokenUsed")) == 1)
+    until(lambda: served.metric(decisions("pending", "TokenUsed")) == 1, "the decision is counted", PATIENCE)
     assert served.metric(decisions("pending", "TokenForAnotherNode")) == 1
     assert served.metric(decisions("approved", "NodeBootstrapApproved")) == 1
     assert served.metric('pending_requests{kind="client"}') == 2 and served.metric("oldest_pending_request_timestamp_seconds") > 0
@@ -87,7 +89,7 @@ def test_an_approval_by_somebody_else_is_counted(api, cluster, start):
     cluster.await_event("stolen", "TokenForAnotherNode")
     csr["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "AutoApproved"}]}
     api.objects.put(f"{CSRS}/stolen", csr)
-    await_true(lambda: served.metric("approved_by_others_total") == 1)
+    until(lambda: served.metric("approved_by_others_total") == 1, "the approval is counted", PATIENCE)
 
 
 def test_only_get_is_answered(start):
@@ -101,9 +103,9 @@ def test_an_outage_makes_it_unready_but_not_unhealthy(api, start):
     """Otherwise kubelet would restart all replicas when the API server is away."""
     api.on("list certificatesigningrequests", INTERNAL, times=1)
     served = start()
-    await_true(lambda: served.get("/readyz") == (200, "ok\n"))
+    until(lambda: served.get("/readyz") == (200, "ok\n"), "it is ready", PATIENCE)
     api.stop()
-    await_true(lambda: served.get("/readyz")[0] == 503, 30)
+    until(lambda: served.get("/readyz")[0] == 503, "it is not ready", 30)
     assert served.get("/readyz")[1].startswith("not watched: ") and served.get("/healthz")[0] == 200
     assert served.metric('api_requests_total{code="0"}') > 0
 

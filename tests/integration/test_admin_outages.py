@@ -8,9 +8,12 @@ import socket
 
 import pytest
 
-import admin
-import faults
-from admin_cluster import APPROVAL, AT_ONCE, CSRS, Cluster, INTERNAL, LEASES, SIGNER, await_true, controllers, cut_watches
+from common import csrs, faults
+from common.csrs import CLIENT
+from common.wait import until
+from . import admin
+from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, Cluster, controllers, cut_watches
+from .objects import PATIENCE
 
 
 @pytest.fixture
@@ -60,12 +63,13 @@ def test_expired_watches_are_listed_again(api, cluster, start):
     for resource in (*lists, "nodes"):
         api.on(f"watch {resource}", faults.error(410, "Expired", "too old resource version"), times=1)
     cut_watches(api)
-    await_true(lambda: all(len(api.seen(f"list {resource}")) == n for resource, n in lists.items()))
-    await_true(lambda: [request.query.get("resourceVersion") or "" for request in api.seen("watch nodes")].count("") == 2)     # all Nodes, without a list
+    until(lambda: all(len(api.seen(f"list {resource}")) == n for resource, n in lists.items()), "all is listed again", PATIENCE)
+    until(lambda: [request.query.get("resourceVersion") or "" for request in api.seen("watch nodes")].count("") == 2,   # all Nodes, without a list
+          "the Nodes are watched from the start again", PATIENCE)
     cluster.settle()
 
 
-def put_pages(api, times, signer=SIGNER):
+def put_pages(api, times, signer=CLIENT):
     """More requests than fit into one page, which are not of nodes; the version of the list expires."""
     for number in range(201):
         api.objects.put(f"{CSRS}/r{number:03}", spec={"request": "eA==", "signerName": signer, "username": "x", "usages": []})
@@ -91,7 +95,7 @@ def test_a_command_lists_the_rest_of_a_list_whose_version_expires(api, cluster):
     cluster.request("zzz", "zzz")
     put_pages(api, 1, "example.org/x")
     done = api.run("approve")
-    assert (done.returncode, done.stderr) == (0, "") and list(admin.pending(done.stdout)) == ["zzz"]
+    assert (done.returncode, done.stderr) == (0, "") and list(csrs.pending(done.stdout)) == ["zzz"]
     assert len(api.seen("list certificatesigningrequests")) == 3
 
 
@@ -282,7 +286,7 @@ def test_it_is_ready_and_says_why_it_waits_when_the_api_server_is_away(api, tmp_
 def test_a_lease_that_is_forbidden_is_one_line(api, start):
     api.denied.add("get leases")
     controller = start()
-    await_true(lambda: len(api.seen("get leases")) >= 3)
+    until(lambda: len(api.seen("get leases")) >= 3, "it asks for the Lease three times", PATIENCE)
     assert sum("electing a leader" in line for line in controller.lines) == 1
 
 
@@ -295,7 +299,7 @@ def test_a_leader_that_cannot_renew_its_lease_stops(api, cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
     renewals = len(api.seen("patch leases")) + len(api.seen("get leases"))
-    await_true(lambda: len(api.seen("patch leases")) + len(api.seen("get leases")) > renewals)
+    until(lambda: len(api.seen("patch leases")) + len(api.seen("get leases")) > renewals, "it asks for the Lease again", PATIENCE)
     assert cluster.conditions("one") == []
 
 
@@ -305,7 +309,7 @@ def test_a_standby_names_the_leader(api, start):
     standby = start()
     standby.wait_line(f"the controller {holder} is the leader; this one is on standby")
     observed = len(api.seen("get leases"))
-    await_true(lambda: len(api.seen("get leases")) >= observed + 2)
+    until(lambda: len(api.seen("get leases")) >= observed + 2, "it asks for the Lease twice", PATIENCE)
     assert sum("on standby" in line for line in standby.lines) == 1
 
 

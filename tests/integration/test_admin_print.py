@@ -9,9 +9,9 @@ import subprocess
 import pytest
 import yaml
 
-import documentation
-from machine import TOKEN, find_program
-from written_files import check_files
+from common import documentation
+from common.machine import TOKEN, find_program
+from .written_files import check_files
 
 NAME = "node-1"
 DOCUMENT = "etc/node-bootstrap/config.yaml.d/50-setup.yaml"

@@ -5,10 +5,9 @@ import json
 
 import pytest
 
-import admin
-import faults
-import pki
-from apiserver import status
+from common import faults, pki
+from common.apiserver import status
+from . import admin
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PUBLIC = f"{RBAC}/namespaces/kube-public"

@@ -5,10 +5,11 @@ import time
 
 import pytest
 
-import faults
-import pki
-from admin_cluster import APPROVAL, CSRS, Cluster, ENROLLED, INTERNAL, SECRETS, await_true, controllers, cut_watches, prove
-from admin_serving import SERVICES, approval, event, put_node, put_policy, submit
+from common import faults, pki
+from common.wait import until
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches
+from .admin_serving import SERVICES, approval, event, put_node, put_policy, submit
+from .objects import PATIENCE
 
 KEY = pki.new_key()
 
@@ -38,7 +39,7 @@ def test_a_snapshot_that_was_interrupted_has_all_services(api, start):
         pages.append(request)
         api.on("patch leases", faults.unauthorized, times=1)
         renewals = len(api.seen("patch leases"))
-        await_true(lambda: len(api.seen("patch leases")) > renewals, 20)
+        until(lambda: len(api.seen("patch leases")) > renewals, "the Lease is renewed", 20)
         time.sleep(1)
     api.on("list services", replace)
     submit(api, "bad", "10.0.0.5")
@@ -76,7 +77,7 @@ def test_an_approval_is_told_as_it_was_made(api, start):
         lists = len(api.seen("list nodes"))
         time.sleep(11)
         submit(api, "two", "10.0.0.6", node="other")
-        await_true(lambda: len(api.seen("list nodes")) > lists)
+        until(lambda: len(api.seen("list nodes")) > lists, "the Nodes are listed again", PATIENCE)
         api.objects.wait(lambda: approval(api, "two") == "Approved")
     api.on(APPROVAL, change, times=1)
     submit(api, "one", "10.0.0.5")
@@ -158,7 +159,7 @@ def test_invented_names_come_last_from_the_beginning(api, cluster, start):
         cluster.request(f"a{number}", f"invented{number}", key=KEY)
     pem = pki.sign_csr(pki.new_key(), pki.node_user("n1"))
     cluster.enroll("n1", key)
-    cluster.request("machine", "n1", pem=pem + prove(key, pem))
+    cluster.request("machine", "n1", pem=pem + pki.prove(key, pem, "aaaaaa"))
     api.on("list secrets", lambda request: time.sleep(1))
     start()
     cluster.await_approval("machine", 60)

@@ -3,12 +3,10 @@
 
 import pytest
 
-import admin
-import apiserver
-import faults
-import pki
-from admin_cluster import POLICY, Cluster
-from admin_serving import CSRS, EVENTS, NETWORKS, NODE, SERVICES, approval, event, put_networks, put_node, put_policy, submit
+from common import apiserver, faults, pki
+from . import admin
+from .admin_cluster import POLICY, Cluster
+from .admin_serving import CSRS, EVENTS, NETWORKS, NODE, SERVICES, approval, event, put_networks, put_node, put_policy, submit
 
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 SERVICE = "/api/v1/namespaces/default/services/kubernetes"

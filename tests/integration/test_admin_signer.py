@@ -10,12 +10,10 @@ import time
 
 import pytest
 
-import admin
-import apiserver
-import faults
-import machine
-import pki
-from objects import PATIENCE
+from common import apiserver, faults, machine, pki
+from common.wait import until
+from . import admin
+from .objects import PATIENCE
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
@@ -114,10 +112,7 @@ def test_what_is_right_is_not_written(api, run):
 
 
 def wait_seen(api, kind, n, timeout=PATIENCE):
-    end = time.monotonic() + timeout
-    while len(api.seen(kind)) < n:
-        assert time.monotonic() < end, f"{kind}: {len(api.seen(kind))} of {n}"
-        time.sleep(0.02)
+    until(lambda: len(api.seen(kind)) >= n, lambda: f"{kind}: {len(api.seen(kind))} of {n}", timeout)
 
 
 def native_signer(api):

@@ -8,10 +8,10 @@ import subprocess
 
 import pytest
 
-import admin
-from apiserver import status
-from csrs import timestamp
-from endpoint import Reply
+from common.apiserver import status
+from common.csrs import timestamp
+from common.endpoint import Reply
+from . import admin
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"

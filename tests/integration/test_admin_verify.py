@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-import admin_cluster
-import faults
-import pki
-from apiserver import Token
-from csrs import timestamp
+from common import faults, pki
+from common.apiserver import Token
+from common.csrs import timestamp
+from . import admin_cluster
 
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 CLIENT_CA = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"

@@ -3,15 +3,12 @@
 
 import contextlib
 import threading
-import time
 
 import pytest
 
-import apiserver
-import csrs
-import faults
-import pki
-from machine import NODE, PATIENCE, TOKEN_ID, Case
+from common import apiserver, csrs, faults, pki
+from common.machine import NODE, TOKEN_ID, Case
+from common.wait import until
 
 LEEWAY = 0.3        # the machine usually watches by then, and it is no matter if it does not
 
@@ -204,10 +201,7 @@ def test_watch(played, case):
 
 def await_watch(world):
     """Waits until the server has a watch, which it serves from then on."""
-    end = time.monotonic() + PATIENCE
-    while not world.server.seen("watch"):
-        assert time.monotonic() < end, "nobody watches"
-        time.sleep(0.01)
+    until(lambda: world.server.seen("watch"), "somebody watches", pause=0.01)
 
 
 def later(world, action):

@@ -5,12 +5,11 @@ import json
 
 import pytest
 
-import apiserver
-import faults
-import pki
 from cryptography.hazmat.primitives import serialization
-from join_methods import Case, bootstrap_kubeconfig, data
-from machine import SECRET, TOKEN, TOKEN_ID, Machine
+
+from common import apiserver, faults, pki
+from common.machine import SECRET, TOKEN, TOKEN_ID, Machine
+from .join_methods import Case, bootstrap_kubeconfig, data
 
 OTHER = "fedcba.fedcba9876543210"
 OTHER_ID, OTHER_SECRET = OTHER.split(".")

@@ -3,9 +3,9 @@
 
 import os
 import subprocess
-from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
+from common import SOURCE
+
 FAILED = "  3/129 node-bootstrap:lint / layers                              FAIL             0.25s   exit status 1"
 PASSED = "  4/129 node-bootstrap:lint / sizes                               OK               0.25s"
 
@@ -17,7 +17,7 @@ def build(tmp_path, output):
     for name, text in (("dpkg-buildpackage", f"cat {tmp_path}/output\nexit 2\n"), ("dh", "")):
         (tools / name).write_text(f"#!/bin/sh\n{text}")
         (tools / name).chmod(0o755)
-    done = subprocess.run([TOP / "packaging/build-deb", folder], env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}, check=False,
+    done = subprocess.run([SOURCE / "packaging/build-deb", folder], env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}, check=False,
                           capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout == ""
     assert f"its output is in {folder}/build-deb.log\n" in done.stderr and (folder / "build-deb.log").read_text() == output

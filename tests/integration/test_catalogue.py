@@ -8,9 +8,9 @@ import re
 import subprocess
 import sys
 
-import documentation
-from command_line import complete, explain, one_line, plain
-from machine import FAILURES, SOURCE
+from common import SOURCE, documentation
+from common.failures import FAILURES
+from .command_line import complete, explain, one_line, plain
 
 BUILD = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 EVENTS = {code for code, row in FAILURES.items() if row["class"] == "event"}

@@ -9,10 +9,9 @@ import sys
 
 import pytest
 
-import apiserver
-import pki
-from check import BASIS, CONFIG, ETC_STORE, OTHER, PIN, PLATFORM, RUN_STORE, SEALED, SYSTEM, Place, sections
-from machine import HEADER, SECRET, SOURCE, TOKEN, TOKEN_ID, find_faketime, find_program, to_yaml
+from common import SOURCE, apiserver, pki
+from common.machine import HEADER, SECRET, TOKEN, TOKEN_ID, find_faketime, find_program, to_yaml
+from .check import BASIS, CONFIG, ETC_STORE, OTHER, PIN, PLATFORM, RUN_STORE, SEALED, SYSTEM, Place, sections
 
 MASKED = f"{TOKEN_ID}.****************"
 

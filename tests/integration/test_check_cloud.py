@@ -3,9 +3,9 @@
 
 import pytest
 
-import metadata
-from cloud import OTHER_TOKEN, CloudWorld, knows_the_cluster
-from machine import NODE, TOKEN, TOKEN_ID
+from common import metadata
+from common.machine import NODE, TOKEN, TOKEN_ID
+from .cloud import OTHER_TOKEN, CloudWorld, knows_the_cluster
 
 
 @pytest.fixture

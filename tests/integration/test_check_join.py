@@ -7,15 +7,13 @@ import socket
 
 import pytest
 
-import apiserver
-import csrs
-import faults
-import join_methods
-import pki
-from check import kubelet_below, step_of, texts
-from check_join import check, put_client, report, states
-from k3s import K3sWorld
-from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, to_yaml
+from common import apiserver, csrs, faults, pki
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, SECRET, TOKEN_ID, to_yaml
+from . import join_methods
+from .check import kubelet_below, step_of, texts
+from .check_join import check, put_client, report, states
+from .k3s import K3sWorld
 
 USER = "system:bootstrap:" + TOKEN_ID
 ALL = ["settings", "credentials", "state", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]

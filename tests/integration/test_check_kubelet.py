@@ -12,11 +12,12 @@ import time
 
 import pytest
 
-from check import kubelet_below, step_of, texts
-from check_join import put_client
-from journal import MACHINE_ID, Journal
-from machine import FAILURES, NODE, TOKEN, find_program, to_yaml
-from manager import Manager
+from common.failures import FAILURES
+from common.machine import NODE, TOKEN, find_program, to_yaml
+from .check import kubelet_below, step_of, texts
+from .check_join import put_client
+from .journal import MACHINE_ID, Journal
+from .manager import Manager
 
 CODE = "kubelet-unprepared"
 GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node-bootstrap.service"]}

@@ -5,14 +5,14 @@ import os
 
 import pytest
 
-import faults
-import pki
-from apiserver import node_object
-from check import step_of, texts
-from check_join import check, put_client, report, states
-from machine import FAILURES, NODE, Machine
-from memory import processes_with
-from socket_owners import Watch, assert_unprivileged
+from common import faults, pki
+from common.apiserver import node_object
+from common.failures import FAILURES
+from common.machine import NODE, Machine
+from .check import step_of, texts
+from .check_join import check, put_client, report, states
+from .memory import processes_with
+from .socket_owners import Watch, assert_unprivileged
 
 USER = pki.node_user(NODE)
 UNKNOWN = "certificate: cannot verify it with the API server: "

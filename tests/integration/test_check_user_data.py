@@ -8,15 +8,16 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 
 import pytest
 
-import documentation
-from check import sections
-from cloud import OTHER_TOKEN, CloudWorld
-from machine import FAILURES, HEADER, KEPT, PATIENCE, SECRET, TOKEN, TOKEN_ID, find_program, to_yaml
-from user_data import FORBIDDEN, FORMS
+from common import documentation
+from common.failures import FAILURES
+from common.machine import HEADER, KEPT, SECRET, TOKEN, TOKEN_ID, find_program, to_yaml
+from common.wait import PATIENCE, until
+from .check import sections
+from .cloud import OTHER_TOKEN, CloudWorld
+from .user_data import FORBIDDEN, FORMS
 
 PIN = "sha256:" + "ab" * 32
 BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}
@@ -71,10 +72,7 @@ def test_signal_while_reading_standard_input():
     with subprocess.Popen([find_program("node-bootstrap"), "check", "--user-data=-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
         def caught():
             return int(pathlib.Path(f"/proc/{run.pid}/status").read_text().partition("SigCgt:\t")[2].split()[0], 16)
-        end = time.monotonic() + PATIENCE
-        while caught() & 0x4002 != 0x4002:      # SIGINT and SIGTERM
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: caught() & 0x4002 == 0x4002, "it catches SIGINT and SIGTERM", pause=0.01)
         run.terminate()
         assert run.wait(PATIENCE) == 143
 

@@ -6,11 +6,9 @@ import json
 
 import pytest
 
-import apiserver
-import faults
-import pki
-from attackers import Play, plays
-from machine import SECRET, TOKEN_ID, Case
+from common import apiserver, faults, pki
+from common.machine import SECRET, TOKEN_ID, Case
+from .attackers import Play, plays
 
 OTHER = "zyxwvu"
 KEY = "jws-kubeconfig-" + TOKEN_ID

@@ -4,11 +4,12 @@
 import os
 import re
 import subprocess
-import time
 
 import pytest
 
-from machine import FAILURES, KEPT, PATIENCE, TOKEN, find_program
+from common.failures import FAILURES
+from common.machine import KEPT, TOKEN, find_program
+from common.wait import until
 
 COMMANDS = ["explain", "join", "refresh", "reset", "setup", "status"]
 
@@ -108,14 +109,13 @@ STRANGER = 54321        # no user of this machine
 
 def owners_when_it_waits(child, name):
     """The owners of the process and of its memory once it sleeps with the full pipe. The loader and a sanitizer sleep earlier, too."""
-    end = time.monotonic() + PATIENCE
-    while True:
+    def look():
         with open(f"/proc/{child.pid}/stat", encoding="ascii") as stat:
             waits = re.fullmatch(r"\d+ \((.*)\) (\w) .*\n", stat.read()).groups() == (name, "S")
         owners = [os.stat(f"/proc/{child.pid}{file}").st_uid for file in ("", "/environ")]
-        if (waits and owners[0] != owners[1]) or time.monotonic() > end:
-            return owners
-        time.sleep(0.001)
+        return owners if waits and owners[0] != owners[1] else None
+
+    return until(look, f"{name} waits", pause=0.001)
 
 
 @pytest.mark.parametrize("words", PROGRAMS, ids=" ".join)

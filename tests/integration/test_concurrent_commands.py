@@ -13,10 +13,10 @@ import threading
 
 import pytest
 
-import pki
-from crash import WITHOUT_LEAK_DETECTION, put_back, save
-from installed import SERVER, refresh_handoff, snapshot
-from machine import NODE, TOKEN, Machine, find_program
+from common import pki
+from common.machine import NODE, TOKEN, Machine, find_program
+from .crash import WITHOUT_LEAK_DETECTION, put_back, save
+from .installed import SERVER, refresh_handoff, snapshot
 
 CHANGES = "openat,mkdirat,fchmod,fsync,renameat,renameat2,symlinkat,unlinkat"
 WAITING = "waiting up to 60 s for another node-bootstrap command"

@@ -9,11 +9,10 @@ import re
 
 import pytest
 
-import csrs
-import pki
-from crash import TABLE, points, put_back, save, traced
-from installed import FLAGS, SERVER, other_cluster, snapshot
-from machine import HEADER, NODE, TOKEN, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
+from common import csrs, pki
+from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
+from .crash import TABLE, points, put_back, save, traced
+from .installed import FLAGS, SERVER, other_cluster, snapshot
 
 pytestmark = pytest.mark.usefixtures("crash_table")
 

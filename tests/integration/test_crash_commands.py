@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from crash import SECOND, STEPS, TABLE, points, put_back, save, setup_argv
-from installed import snapshot
-from machine import TOKEN, Machine, find_program
+from common.machine import TOKEN, Machine, find_program
+from .crash import SECOND, STEPS, TABLE, points, put_back, save, setup_argv
+from .installed import snapshot
 
 pytestmark = pytest.mark.usefixtures("crash_table")
 

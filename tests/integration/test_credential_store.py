@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-from check import OTHER, Place
-from machine import PATIENCE, TOKEN
+from common.machine import TOKEN
+from common.wait import PATIENCE
+from .check import OTHER, Place
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 
 import pytest
 
-import apiserver
-import faults
-import pki
-from join_methods import Case
-from machine import TOKEN_ID, Machine
+from common import apiserver, faults, pki
+from common.machine import TOKEN_ID, Machine
+from .join_methods import Case
 
 SECRET_VALUE = "hunter2hunter2hunter2"
 CHECKED = ["cluster-info", "create", "watch"]

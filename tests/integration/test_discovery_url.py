@@ -5,12 +5,10 @@ import json
 
 import pytest
 
-import apiserver
-import faults
-import pki
-from attackers import UrlPlay, plays
-from join_methods import Case, World, bootstrap_kubeconfig, data
-from machine import TOKEN_ID, Machine
+from common import apiserver, faults, pki
+from common.machine import TOKEN_ID, Machine
+from .attackers import UrlPlay, plays
+from .join_methods import Case, World, bootstrap_kubeconfig, data
 
 SECRET_VALUE = "hunter2hunter2hunter2"
 PATH = "/fleet/cluster-info.yaml"

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from join_configuration import FLAGS, OTHER, OTHER_SECRET, Row, as_credential, as_file
-from machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
+from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
+from .join_configuration import FLAGS, OTHER, OTHER_SECRET, Row, as_credential, as_file
 
 PROVIDER_ID = "openstack:///8f1c3a52-0d1f-4a4d-9a55-3d7c0f3c5b11"
 

@@ -13,9 +13,9 @@ from collections import Counter
 import pytest
 import yaml
 
-import documentation
-import metadata
-from machine import FAILURES, SOURCE, find_program
+from common import SOURCE, documentation, metadata
+from common.failures import FAILURES
+from common.machine import find_program
 
 MAN = SOURCE / "man"
 

@@ -9,12 +9,10 @@ import subprocess
 import pytest
 import yaml
 
-import apiserver
-import documentation
-import join_methods
-import pki
-from documented_methods import BEARER, METHODS, at, requested_as
-from machine import HEADER, NODE, TOKEN, TOKEN_ID, Machine, find_program
+from common import apiserver, documentation, pki
+from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, Machine, find_program
+from . import join_methods
+from .documented_methods import BEARER, METHODS, at, requested_as
 
 
 def test_every_example_is_run_and_every_method_has_one():

@@ -3,16 +3,11 @@
 
 import json
 import re
-import sys
 
 import pytest
 
-import documentation
-from machine import SOURCE
-
-sys.path.append(str(SOURCE / "tests/bench"))
-
-import report  # noqa: E402
+from bench import report
+from common import SOURCE, documentation
 
 DESIGN, ADMIN, PAGE, SERVICE, YAML = ("docs/security-design.md", *(f"man/node-bootstrap{name}.in" for name in ("-admin.8", ".8", ".service.8", ".yaml.5")))
 # Document, words; file of the source, what is there.

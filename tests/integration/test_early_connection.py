@@ -7,10 +7,9 @@ import socket
 import subprocess
 import threading
 
-import faults
-from machine import PATIENCE
-from processes import nobody_left, workers
-from wait import wait_until
+from common import faults
+from common.wait import PATIENCE, until
+from .processes import nobody_left, workers
 
 EARLY = 2           # the number of the connection
 
@@ -18,7 +17,7 @@ EARLY = 2           # the number of the connection
 def hold(action=lambda request: None):
     """Answers cluster-info only after the early connection was made."""
     def held(request):
-        wait_until(lambda: len(request.connection.server.connections) >= EARLY)
+        until(lambda: len(request.connection.server.connections) >= EARLY, "the early connection is made")
         return action(request)
     return held
 
@@ -96,9 +95,9 @@ def test_accepted_and_never_answered(world):
 
 def test_worker_is_killed(world):
     def kill(request):
-        wait_until(lambda: len(workers(world.machine.current())) == 2)
+        until(lambda: len(workers(world.machine.current())) == 2, "there are two workers")
         os.kill(workers(world.machine.current())[1], signal.SIGKILL)
-        wait_until(lambda: len(workers(world.machine.current())) == 1)
+        until(lambda: len(workers(world.machine.current())) == 1, "one worker is left")
 
     world.server.on("cluster-info", hold(kill))
     run = world.machine.join().joined()
@@ -109,7 +108,7 @@ def test_stopped_meanwhile(world):
     world.server.on_connect = early(faults.stall_before_tls)
     world.server.on("cluster-info", hold(faults.stall))
     run = world.machine.start_join()
-    wait_until(lambda: len(world.server.connections) == EARLY)
+    until(lambda: len(world.server.connections) == EARLY, "the early connection is made")
     run.signal(signal.SIGTERM)
     assert run.wait().exit == 143
     nobody_left(world, run)
@@ -159,7 +158,7 @@ def test_liar_gets_nothing(world):
     liar.on("cluster-info", hold())
     world.machine.configure(liar, world.server, pins=[world.cluster.ca.pin])
     world.machine.join().joined()
-    wait_until(lambda: received == [b""])
+    until(lambda: received == [b""], "the early connection ends")
     assert set(liar.kinds) == {"cluster-info"}
 
 

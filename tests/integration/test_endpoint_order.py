@@ -3,8 +3,8 @@
 
 import re
 
-import faults
-from wait import wait_until
+from common import faults
+from common.wait import until
 
 DELAY = 0.25        # NEXT_AFTER_MS in race.c
 CONNECT_TIMEOUT = 5     # what an endpoint that is waited for costs, at the least
@@ -62,4 +62,4 @@ def test_deadline_is_near(world):
         server.on_connect = faults.stall_before_tls
     world.machine.configure(*silent, timeout="2s")
     world.machine.join().failed("endpoint-unreachable", 69, world.server.endpoint)
-    wait_until(lambda: [len(server.connections) for server in silent] == [1] * 16)     # the last ones may be accepted after its end
+    until(lambda: [len(server.connections) for server in silent] == [1] * 16, "each is asked once")    # the last ones may be accepted after its end

@@ -12,12 +12,10 @@ import threading
 
 import pytest
 
-import apiserver
-import faults
-import handshakes
-import pki
-from attackers import Play, plays
-from machine import Case, find_program
+from common import apiserver, faults, pki
+from common.machine import Case, find_program
+from . import handshakes
+from .attackers import Play, plays
 
 numbers = itertools.count(1)
 

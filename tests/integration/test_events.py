@@ -6,22 +6,18 @@ When and why each of them comes about is tested beside what it belongs to; there
 
 import re
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
-import csrs
-import faults
-import installed
-import join_configuration
-import join_methods
-import metadata
-import pki
-from cloud import CloudWorld
-from journal import INSIDE, Socket
-from k3s import K3sWorld, Rejoin
-from machine import FAILURES, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World
+from common import csrs, faults, metadata, pki
+from common.failures import FAILURES
+from common.machine import NODE, SECRET, TOKEN, Machine, Run, World
+from common.wait import until
+from . import installed, join_configuration, join_methods
+from .cloud import CloudWorld
+from .journal import INSIDE, Socket
+from .k3s import K3sWorld, Rejoin
 
 PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
 
@@ -225,11 +221,8 @@ class Listener:
 
     def entries(self, code):
         """Those with the MESSAGE_ID of a row of failures.def, as soon as there is one."""
-        end = time.monotonic() + PATIENCE
-        while not (found := [entry for _, entry in self.journal.entries if entry.get("MESSAGE_ID") == FAILURES[code]["message-id"]]):
-            assert time.monotonic() < end, f"nothing was said of {code}: {self.journal.entries}"
-            time.sleep(0.01)
-        return found
+        return until(lambda: [entry for _, entry in self.journal.entries if entry.get("MESSAGE_ID") == FAILURES[code]["message-id"]],
+                     lambda: f"an entry of {code} in {self.journal.entries}", pause=0.01)
 
     def close(self):
         print(*(entry["MESSAGE"] for _, entry in self.journal.entries), sep="\n")

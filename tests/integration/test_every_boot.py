@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-import pki
-from installed import SERVER, before, plain_file, snapshot, status
-from machine import NODE, Machine, find_program
+from common import pki
+from common.machine import NODE, Machine, find_program
+from .installed import SERVER, before, plain_file, snapshot, status
 
 
 def extend(text, name="config.yaml"):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import documentation
-from machine import SOURCE, find_program
-from written_files import check_files, files_of, from_butane, without_urls
+from common import SOURCE, documentation
+from common.machine import find_program
+from .written_files import check_files, files_of, from_butane, without_urls
 
 EXAMPLES = SOURCE / "packaging/examples"
 BUILD = Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")

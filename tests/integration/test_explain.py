@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
-from command_line import complete, explain
-from machine import FAILURES, find_program
+from common.failures import FAILURES
+from common.machine import find_program
+from .command_line import complete, explain
 
 WIDTH = 80
 

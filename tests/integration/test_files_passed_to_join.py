@@ -3,9 +3,10 @@
 
 import pytest
 
-import pki
-from installed import SERVER
-from machine import FAILURES, HEADER, NODE, Machine, to_yaml
+from common import pki
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, Machine, to_yaml
+from .installed import SERVER
 
 K10 = "K10::abcdef.0123456789abcdef"
 PASSWORD = "etc/rancher/node/password"

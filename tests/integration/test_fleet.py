@@ -11,12 +11,11 @@ import subprocess
 import sys
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from machine import FAILURES, KEPT, SOURCE
+from common import SOURCE, pki
+from common.failures import FAILURES
+from common.machine import KEPT
 
 SCRIPT = SOURCE / "packaging/fleet"
 TOKEN = "abcdef"
@@ -35,9 +34,7 @@ def script():
 
 def request_for(*names):
     """A PEM request, whose subject has these common names."""
-    subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"), *(x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names)])
-    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+    return base64.b64encode(pki.sign_csr(pki.new_key(), None, more=[(NameOID.COMMON_NAME, name) for name in names])).decode()
 
 
 def csr(uid, *kinds, certificate=None, token=TOKEN, node="a"):

@@ -13,11 +13,10 @@ import threading
 
 import pytest
 
-import csrs
-import pki
-from installed import SERVER, snapshot
-from join_methods import DOCUMENT, K3S, URL, discover_by
-from machine import NODE, SECRET, Machine, node_kubeconfig
+from common import csrs, pki
+from common.machine import NODE, SECRET, Machine, node_kubeconfig
+from .installed import SERVER, snapshot
+from .join_methods import DOCUMENT, K3S, URL, discover_by
 
 MALFORMED = ("handoff-malformed", 65)
 UNTRUSTED = ("handoff-untrusted", 76)

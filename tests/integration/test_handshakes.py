@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import faults
-import handshakes
-from machine import FAILURES, Case
-from processes import nobody_left, processes
-from wait import wait_until
+from common import faults
+from common.failures import FAILURES
+from common.machine import Case
+from common.wait import until
+from . import handshakes
+from .processes import nobody_left, processes
 
 ATTACKS = {
     "RSA of 64 kbit": handshakes.huge_rsa(),
@@ -112,7 +113,7 @@ def test_pause_after_costly_handshake(world, preloaded):
 
     world.server.on_connect = reset_then_costly
     run = world.machine.start_join(environment=preloaded)
-    wait_until(lambda: len(opened) == 3)
+    until(lambda: len(opened) == 3, "there are three connections")
     assert opened[2] - opened[1] > 10
     run.signal(signal.SIGTERM)
     assert run.wait().exit == 143
@@ -122,7 +123,7 @@ def test_pause_after_costly_handshake(world, preloaded):
 def test_stopped_in_the_middle(world, first):
     attack(ATTACKS["RSA of 64 kbit"], first)(world)
     run = world.machine.start_join()
-    wait_until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections))
+    until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections), "the attack begins")
     run.signal(signal.SIGTERM)
     assert run.wait().exit == 143
     nobody_left(world, run)
@@ -132,9 +133,9 @@ def test_killed_in_the_middle(world):
     """Its workers end with it."""
     attack(ATTACKS["RSA of 64 kbit"])(world)
     run = world.machine.start_join()
-    wait_until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections))
+    until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections), "the attack begins")
     run.kill()
-    wait_until(lambda: processes(run) == [])
+    until(lambda: processes(run) == [], "its processes end")
 
 
 def test_library_that_returns_no_certificates(world, preloaded):

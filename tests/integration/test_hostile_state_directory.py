@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from machine import Machine
+from common.machine import Machine
 
 NAMES = ["joined.json", "pending.key", "kubelet-config.yaml", "metadata.yaml"]
 NAMES = [form for name in NAMES for form in (name, f".{name}.tmp")]

@@ -10,12 +10,9 @@ from ipaddress import ip_address
 import pytest
 from cryptography import x509
 
-import apiserver
-import csrs
-import faults
-import pki
-from attackers import Play, plays
-from machine import SECRET, TOKEN_ID, Case
+from common import apiserver, csrs, faults, pki
+from common.machine import SECRET, TOKEN_ID, Case
+from .attackers import Play, plays
 
 
 def beside_the_pinned_ca(server_elsewhere):

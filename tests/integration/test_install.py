@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import pki
-from installed import FLAGS, INSTANCE, OWN_ARGUMENTS, RUNTIME, SERVER, snapshot
-from machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig, to_yaml
+from common import pki
+from common.machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig, to_yaml
+from .installed import FLAGS, INSTANCE, OWN_ARGUMENTS, RUNTIME, SERVER, snapshot
 
 OTHER = pki.CA("other")
 

@@ -6,10 +6,9 @@ import re
 import pytest
 import yaml
 
-import apiserver
-import pki
-from join_configuration import FLAGS, OTHER, OTHER_ID, OTHER_SECRET, Row, as_credential, as_file, document
-from machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, Machine, to_yaml
+from common import apiserver, pki
+from common.machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, Machine, to_yaml
+from .join_configuration import FLAGS, OTHER, OTHER_ID, OTHER_SECRET, Row, as_credential, as_file, document
 
 VERSIONS = ["v1beta2", "v1beta3", "v1beta4"]
 SOCKET = "unix:///run/containerd/containerd.sock"

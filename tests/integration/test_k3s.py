@@ -4,13 +4,10 @@
 import pytest
 from cryptography import x509
 
-import apiserver
-import csrs
-import faults
-import pki
-from attackers import K3sPlay, plays
-from k3s import SERVER_SECRET, USER, K3sCase, K3sWorld
-from machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
+from common import apiserver, csrs, faults, pki
+from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
+from .attackers import K3sPlay, plays
+from .k3s import SERVER_SECRET, USER, K3sCase, K3sWorld
 
 UNTRUSTED = ("tls-untrusted", 76)
 UNUSABLE = ("certificate-unusable", 76)

@@ -8,12 +8,9 @@ import re
 import pytest
 from cryptography import x509
 
-import apiserver
-import faults
-import pki
-import supervisor
-from k3s import PASSWORD_FILE, SERVER_SECRET, USER, K3sWorld, Rejoin, join
-from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
+from common import apiserver, faults, pki, supervisor
+from common.machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
+from .k3s import PASSWORD_FILE, SERVER_SECRET, USER, K3sWorld, Rejoin, join
 
 
 @pytest.fixture

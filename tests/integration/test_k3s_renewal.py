@@ -8,13 +8,13 @@ import os
 import pytest
 from cryptography import x509
 
-import faults
-import pki
-from crash import TABLE, points, put_back, save, traced
-from installed import contents
-from k3s import PASSWORD_FILE, USER, K3sWorld
-from kubelet_config import CONFIG, FILTERED
-from machine import FAILURES, HEADER, NODE, Machine, to_yaml
+from common import faults, pki
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, Machine, to_yaml
+from .crash import TABLE, points, put_back, save, traced
+from .installed import contents
+from .k3s import PASSWORD_FILE, USER, K3sWorld
+from .kubelet_config import CONFIG, FILTERED
 
 pytestmark = pytest.mark.usefixtures("crash_table")
 

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-import kubeadm
-from crash import points, put_back, save, traced
-from installed import listen, snapshot
-from kubeadm import CONFIG, FLAGS, INSTANCE, VERSIONS
-from machine import HEADER, NODE, to_yaml
+from common.machine import HEADER, NODE, to_yaml
+from . import kubeadm
+from .crash import points, put_back, save, traced
+from .installed import listen, snapshot
+from .kubeadm import CONFIG, FLAGS, INSTANCE, VERSIONS
 
 NAME = f"--hostname-override={NODE}"
 CONTAINERD, CRIO, DOCKER = "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"

@@ -5,13 +5,10 @@ import json
 
 import pytest
 
-import apiserver
-import endpoint
-import faults
-import pki
-from installed import SERVER, contents
-from kubelet_config import CONFIG, FILTERED, KUBEADM, config_map
-from machine import HEADER, NODE, Case, to_yaml
+from common import apiserver, endpoint, faults, pki
+from common.machine import HEADER, NODE, Case, to_yaml
+from .installed import SERVER, contents
+from .kubelet_config import CONFIG, FILTERED, KUBEADM, config_map
 
 MAPS = "/api/v1/namespaces/kube-system/configmaps/"
 

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the end-to-end tests of what differs between the versions of Kubernetes (tests/e2e/harness/versions.py)."""
+"""The table of the end-to-end tests of what differs between the versions of Kubernetes (tests/common/versions.py)."""
 
-import sys
-from pathlib import Path
-
-import kubeadm
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "e2e"))
-
-from harness import image, versions  # noqa: E402
+from common import versions
+from . import kubeadm
 
 REMOTE, PORT, CGROUPS = ["--container-runtime=remote"], ["--port=0"], {"failCgroupV1": False}
 NODES, MASTERS = ("system:nodes",), ("system:masters",)
@@ -37,7 +32,7 @@ def test_rows(minor):
 
 @pytest.mark.parametrize("minor", kubeadm.VERSIONS)
 def test_kubelet_accepts_its_flags(machine, minor):
-    words = [*versions.of(minor, "kubelet flags"), *image.KUBELET_FLAGS]
+    words = [*versions.of(minor, "kubelet flags"), *versions.KUBELET_FLAGS]
     machine.put(kubeadm.FLAGS, f'{kubeadm.PREFIX}"{" ".join(words)}"\n')
     kubeadm.start_kubelet(machine, minor)
 

@@ -8,12 +8,10 @@ import time
 
 import pytest
 
-import apiserver
-import csrs
-import faults
-import pki
-from installed import status
-from machine import NODE, PATIENCE, SECRET, TOKEN, TOKEN_ID, TOKEN_SOURCE, Case, Machine, node_kubeconfig
+from common import apiserver, csrs, faults, pki
+from common.machine import NODE, SECRET, TOKEN, TOKEN_ID, TOKEN_SOURCE, Case, Machine, node_kubeconfig
+from common.wait import until
+from .installed import status
 
 LEEWAY = 0.3
 
@@ -63,9 +61,7 @@ def test_stopped(world, prepare, number):
     if line:
         run.wait_for_line(line)
     else:
-        end = time.monotonic() + PATIENCE
-        while not world.server.requests and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: world.server.requests, "a request comes", pause=0.01)
     run.signal(number)
     assert run.wait().exit == 143, run.stderr
     assert "stopped before" in run.stderr and run.codes[1:] == []

@@ -10,14 +10,12 @@ import re
 
 import pytest
 
-import apiserver
-import documentation
-import join_methods
-import pki
-from documented_methods import BEARER, METHODS, OTHER, K3sWorld, at
-from installed import contents
-from k3s import SERVER_SECRET
-from machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, to_yaml
+from common import apiserver, documentation, pki
+from common.machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, to_yaml
+from . import join_methods
+from .documented_methods import BEARER, METHODS, OTHER, K3sWorld, at
+from .installed import contents
+from .k3s import SERVER_SECRET
 
 BEARER_CERTIFICATE = "system:serviceaccount:fleet:bootstrap"
 

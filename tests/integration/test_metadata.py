@@ -6,11 +6,10 @@ The services are those of metadata.py, at their real addresses in a network of t
 
 import pytest
 
-import faults
-import metadata
-from attackers import CloudPlay, plays
-from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
-from machine import TOKEN
+from common import faults, metadata
+from common.machine import TOKEN
+from .attackers import CloudPlay, plays
+from .cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
 
 
 def user_data(cloud):

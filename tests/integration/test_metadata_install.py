@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-import pki
-from installed import SERVER, snapshot
-from machine import HEADER, NODE, TOKEN, Machine, node_kubeconfig, to_yaml
+from common import pki
+from common.machine import HEADER, NODE, TOKEN, Machine, node_kubeconfig, to_yaml
+from .installed import SERVER, snapshot
 
 NOTE = "metadata.yaml"
 PLAINTEXT = "etc/credstore/node-bootstrap.token"

@@ -5,12 +5,10 @@ import json
 
 import pytest
 
-import apiserver
-import pki
-import supervisor
-from cloud import CloudWorld
-from k3s import PASSWORD_FILE, SERVER_SECRET
-from machine import NODE, SECRET, TOKEN, TOKEN_ID, Machine
+from common import apiserver, pki, supervisor
+from common.machine import NODE, SECRET, TOKEN, TOKEN_ID, Machine
+from .cloud import CloudWorld
+from .k3s import PASSWORD_FILE, SERVER_SECRET
 
 
 class K3sCloudWorld(CloudWorld):

@@ -7,10 +7,9 @@ import socket
 
 import pytest
 
-import metadata
-import pki
-from cloud import PLATFORM, CloudWorld
-from machine import HEADER, NODE, TOKEN, Machine, to_yaml
+from common import metadata, pki
+from common.machine import HEADER, NODE, TOKEN, Machine, to_yaml
+from .cloud import PLATFORM, CloudWorld
 
 METADATA = [metadata.LINK_LOCAL, metadata.Aws.address6, metadata.Alibaba.address]
 NOTE = "metadata.yaml"

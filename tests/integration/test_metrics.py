@@ -10,12 +10,12 @@ import urllib.request
 
 import pytest
 
-import pki
-import prometheus
-from admin_cluster import Cluster, controllers, free_port
-from joined import RECORD, Place
-from journal import BEGIN, SECOND
-from machine import FAILURES, Machine
+from common import pki, prometheus
+from common.failures import FAILURES
+from common.machine import Machine
+from .admin_cluster import Cluster, controllers, free_port
+from .joined import RECORD, Place
+from .journal import BEGIN, SECOND
 
 P = "node_bootstrap_"
 DAY = 24 * 3600

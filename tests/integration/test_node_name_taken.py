@@ -7,11 +7,10 @@ import shutil
 
 import pytest
 
-import faults
-import pki
-from apiserver import node_object
-from machine import HEADER, NODE, Case, find_program, to_yaml
-from wait import wait_until
+from common import faults, pki
+from common.apiserver import node_object
+from common.machine import HEADER, NODE, Case, find_program, to_yaml
+from common.wait import until
 
 
 def there(*arguments, **changes):
@@ -88,7 +87,7 @@ def test_node(played, case):
 def test_key_is_written_once(world):
     """An attempt that fails leaves the key to the next: on a slow disk, the server's answer comes too late whenever a key is written."""
     def look(request):
-        wait_until(path.exists)     # join writes it meanwhile
+        until(path.exists, "the key is written")    # join writes it meanwhile
         keys.append(path.read_bytes())
         return faults.INTERNAL(request) if len(keys) < 3 else None
     keys, path = [], world.machine.state / "pending.key"

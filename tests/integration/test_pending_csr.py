@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-import csrs
-import faults
-from machine import NODE, TOKEN_ID
-from wait import wait_until
+from common import csrs, faults
+from common.machine import NODE, TOKEN_ID
+from common.wait import until
 
 FASTER = "+0 x10"
 USER = "system:bootstrap:" + TOKEN_ID
@@ -106,7 +105,7 @@ def test_approval_while_the_server_thinks(world):
     world.server.on("review", faults.stall)
     run = world.machine.start_join(faketime=FASTER)
     name = world.cluster.csrs.wait_for()[0]
-    wait_until(lambda: world.server.seen("review"))
+    until(lambda: world.server.seen("review"), "an access review is requested")
     csrs.approve()(world.cluster, name)
     run.wait().joined()
     assert world.server.kinds.count("watch") == 2 and "get" not in world.server.kinds
@@ -124,7 +123,7 @@ def test_told_again_at_growing_distances(world):
     begin, waited = time.monotonic(), []
     run = world.machine.start_join(faketime="+0 x30")
     for n in range(3, 6):
-        wait_until(lambda: len(told(run)) >= n)
+        until(lambda: len(told(run)) >= n, f"{n} messages")
         waited.append((time.monotonic() - begin) * 30 / 60)
     csrs.approve()(world.cluster, world.csrs()[0])
     run.wait().joined()

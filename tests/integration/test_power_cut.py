@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-import pki
-from crash import SECOND, setup_argv
-from disk import install_argv, put, read, replay
-from installed import DATED, OTHER, SERVER, before, other_cluster, refresh_handoff
-from machine import NODE, TOKEN, Machine
+from common import pki
+from common.disk import install_argv, put, read, replay
+from common.machine import NODE, TOKEN, Machine
+from .crash import SECOND, setup_argv
+from .installed import DATED, OTHER, SERVER, before, other_cluster, refresh_handoff
 
 
 def judge(state, old):

@@ -6,12 +6,10 @@ import json
 
 import pytest
 
-import csrs
-import faults
-import pki
-from installed import DATED, OTHER, SERVER, before, other_cluster, other_pin, own_pin, plain_file, record, snapshot
-from join_methods import DOCUMENT, K3S, discover_by
-from machine import NODE, TOKEN_ID, Machine, node_kubeconfig
+from common import csrs, faults, pki
+from common.machine import NODE, TOKEN_ID, Machine, node_kubeconfig
+from .installed import DATED, OTHER, SERVER, before, other_cluster, other_pin, own_pin, plain_file, record, snapshot
+from .join_methods import DOCUMENT, K3S, discover_by
 
 
 class Row:

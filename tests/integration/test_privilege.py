@@ -11,12 +11,13 @@ import threading
 
 import pytest
 
-from check import kubelet_below
-from cloud import CloudWorld
-from endpoint import Hangup
-from machine import NODE, PATIENCE, TOKEN, find_program
-from namespace import Namespace
-from socket_owners import FIND, Watch, assert_unprivileged
+from common.endpoint import Hangup
+from common.machine import NODE, TOKEN, find_program
+from common.namespace import Namespace
+from common.wait import PATIENCE
+from .check import kubelet_below
+from .cloud import CloudWorld
+from .socket_owners import FIND, Watch, assert_unprivileged
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from attackers import FAST
-from crash import WITHOUT_LEAK_DETECTION
-from installed import SERVER
-from machine import NODE, PATIENCE, find_program
-from processes import processes
-from wait import wait_until
+from common.machine import NODE, find_program
+from common.wait import until
+from .attackers import FAST
+from .crash import WITHOUT_LEAK_DETECTION
+from .installed import SERVER
+from .processes import processes
 
 NOBODY = 65534
 CAP_DAC_OVERRIDE = 1 << 1
@@ -52,13 +52,11 @@ def children_of(run):
 
 def child_of(run):
     """Once it has executed its program."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    def find():
         children = children_of(run)
-        if children and status(children[0])["Name"] == "program":
-            return int(children[0])
-        time.sleep(0.01)
-    raise AssertionError(f"no child; {run.lines}")
+        return children and status(children[0])["Name"] == "program" and int(children[0])
+
+    return until(find, lambda: f"a child; {run.lines}", pause=0.01)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user of a child")
@@ -137,7 +135,7 @@ def test_child_that_ignores_its_deadline(machine, folder, how):
     machine.configure(endpoints=["192.0.2.1:6443"], timeout="1s", pins=["sha256:" + "0" * 64])
     run = start(machine, program(folder, f"{how}\n"), faketime=FAST)
     run.wait().failed("join-overdue", 69)
-    wait_until(lambda: processes(run) == [])
+    until(lambda: processes(run) == [], "its processes end")
 
 
 def test_deadline_after_a_suspend(machine, folder):

@@ -9,11 +9,9 @@ import threading
 
 import pytest
 
-import apiserver
-import faults
-import pki
-from join_methods import World
-from machine import TOKEN_ID, Machine
+from common import apiserver, faults, pki
+from common.machine import TOKEN_ID, Machine
+from .join_methods import World
 
 DEAD = "http://127.0.0.1:1"
 PINNED = 2      # connections of a join by token: the unverified one, and the verified one

@@ -6,12 +6,11 @@ import os
 
 import pytest
 
-import apiserver
-import faults
-import pki
-from crash import TABLE, points, put_back, save, traced
-from installed import contents, refresh_handoff, status
-from machine import FAILURES, HEADER, SECRET, Machine, to_yaml
+from common import apiserver, faults, pki
+from common.failures import FAILURES
+from common.machine import HEADER, SECRET, Machine, to_yaml
+from .crash import TABLE, points, put_back, save, traced
+from .installed import contents, refresh_handoff, status
 
 pytestmark = pytest.mark.usefixtures("crash_table")
 

@@ -9,12 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-import apiserver
-import csrs
-import endpoint
-import faults
-import pki
-from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Case
+from common import apiserver, csrs, endpoint, faults, pki
+from common.machine import NODE, TOKEN_ID, TOKEN_SOURCE, Case
 
 USER = pki.node_user(NODE)
 
@@ -46,7 +42,7 @@ def test_object(world):
     key = pending_key(world.machine).public_key()
     assert sent == {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
                     "metadata": {"name": pki.csr_name(key, USER)},
-                    "spec": {"signerName": csrs.SIGNER, "usages": list(pki.USAGES), "request": sent["spec"]["request"]}}
+                    "spec": {"signerName": csrs.CLIENT, "usages": list(pki.USAGES), "request": sent["spec"]["request"]}}
     request = x509.load_pem_x509_csr(base64.b64decode(sent["spec"]["request"]))
     assert [(attribute.oid._name, attribute.value) for attribute in request.subject] == [("organizationName", "system:nodes"), ("commonName", USER)]
     assert pki.spki(request.public_key()) == pki.spki(key) and request.is_signature_valid

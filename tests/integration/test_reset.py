@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-import pki
-from machine import HEADER, NODE, Machine, node_kubeconfig
+from common import pki
+from common.machine import HEADER, NODE, Machine, node_kubeconfig
 
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
 ENV = "var/lib/kubelet/node-bootstrap.env"

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-import pki
-from crash import points, put_back, save, traced
-from installed import contents
-from machine import HEADER, Machine, to_yaml
+from common import pki
+from common.machine import HEADER, Machine, to_yaml
+from .crash import points, put_back, save, traced
+from .installed import contents
 
 OLD = Machine.KUBECONFIG + ".old"
 LOST = {"missing": None, "empty": b"", "zeros of a power cut": b"\0" * 512, "cut short": b"apiVersion: v1\nkind: Config\nclusters:\n- name: def",

@@ -7,8 +7,8 @@ import ssl
 
 import pytest
 
-import admin
-import faults
+from common import faults
+from . import admin
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

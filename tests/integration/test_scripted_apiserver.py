@@ -9,16 +9,12 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 
 import pytest
 from cryptography import x509
 
-import apiserver
-import csrs
-import faults
-import pki
-from machine import PATIENCE
+from common import SOURCE, apiserver, csrs, faults, pki
+from common.wait import PATIENCE, until
 
 NODE = "node-1"
 
@@ -49,9 +45,7 @@ class Client:
 
 def csr_object(key, node=NODE):
     cn = pki.node_user(node)
-    return {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
-            "metadata": {"name": pki.csr_name(key.public_key(), cn)},
-            "spec": {"request": base64.b64encode(pki.sign_csr(key, cn)).decode(), "signerName": csrs.SIGNER, "usages": list(pki.USAGES)}}
+    return csrs.make(pki.sign_csr(key, cn), pki.csr_name(key.public_key(), cn))
 
 
 @pytest.fixture
@@ -193,11 +187,10 @@ def test_violations_are_recorded(server, cluster, token):
 
 def test_program(tmp_path):
     """The demonstration program writes what a machine needs, and ends on request."""
-    child = subprocess.Popen([sys.executable, "-B", apiserver.__file__, "--directory", tmp_path, "--approve", "0"], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, "-B", "-m", "common.apiserver", "--directory", tmp_path, "--approve", "0"], cwd=SOURCE / "tests",
+                             stdout=subprocess.PIPE, text=True)
     try:
-        end = time.monotonic() + PATIENCE
-        while not (tmp_path / "port").exists() and time.monotonic() < end:
-            time.sleep(0.02)
+        until((tmp_path / "port").exists, "the files are written")
         files = {name: (tmp_path / name).read_text() for name in ("ca.crt", "pin", "token", "endpoint", "port")}
         assert os.stat(tmp_path / "token").st_mode & 0o777 == 0o600
         assert pki.pin(x509.load_pem_x509_certificate(files["ca.crt"].encode())) == files["pin"].strip()

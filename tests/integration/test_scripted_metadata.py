@@ -9,10 +9,9 @@ import subprocess
 
 import pytest
 
-import faults
-import metadata
-from machine import PATIENCE
-from namespace import Namespace, Packets
+from common import faults, metadata
+from common.namespace import Namespace, Packets
+from common.wait import PATIENCE
 
 USER_DATA = "#!/bin/sh\ntrue\n"
 GOOD = {     # what a client has to send

@@ -10,10 +10,9 @@ import ssl
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-import apiserver
-import pki
-import supervisor
-from machine import PATIENCE, SECRET, TOKEN, TOKEN_ID
+from common import apiserver, pki, supervisor
+from common.machine import SECRET, TOKEN, TOKEN_ID
+from common.wait import PATIENCE
 
 NODE, PASSWORD = "node-1", "8f3a5c7e" * 4
 PATH, PROXY = "/v1-k3s/client-kubelet.crt", "/v1-k3s/client-kube-proxy.crt"

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-import pki
-from machine import HEADER, NODE
+from common import pki
+from common.machine import HEADER, NODE
 
 PIN = "sha256:" + "ab" * 32
 DISCOVERY = f"discovery:\n  endpoints: [\"127.0.0.1:1\"]\n  caCertHashes: [\"{PIN}\"]\n"      # lines 3 to 5

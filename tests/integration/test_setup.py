@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-import apiserver
-import pki
-from machine import FAILURES, HEADER, TOKEN, TOKEN_ID, find_program
-from namespace import Namespace
+from common import apiserver, pki
+from common.failures import FAILURES
+from common.machine import HEADER, TOKEN, TOKEN_ID, find_program
+from common.namespace import Namespace
 
 OTHER = "ghijkl.fedcba9876543210"
 PIN, PIN_2 = "sha256:" + "ab" * 32, "sha256:" + "cd" * 32

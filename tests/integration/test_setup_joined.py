@@ -5,9 +5,10 @@ import hashlib
 
 import pytest
 
-from joined_machine import PIN, JoinedMachine
-from machine import FAILURES, HEADER, NODE, TOKEN, Machine
-from manager import Manager
+from common.failures import FAILURES
+from common.machine import HEADER, NODE, TOKEN, Machine
+from .joined_machine import PIN, JoinedMachine
+from .manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
 OTHER_CLUSTER = f"10.0.0.1:6443 --token {TOKEN} --ca-cert-hash {PIN}"

@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from joined_machine import JoinedMachine
-from machine import FAILURES, SECRET, TOKEN, find_program
-from manager import Manager
+from common.failures import FAILURES
+from common.machine import SECRET, TOKEN, find_program
+from .joined_machine import JoinedMachine
+from .manager import Manager
 
 UNIT = "node-bootstrap.service"
 OTHER = "ghijkl.fedcba9876543210"

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-import pki
-from machine import FAILURES, TOKEN, Machine, find_program
-from manager import Manager
+from common import pki
+from common.failures import FAILURES
+from common.machine import TOKEN, Machine, find_program
+from .manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
 OTHER = "ghijkl.fedcba9876543210"

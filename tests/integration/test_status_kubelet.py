@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from joined import KUBELET, UNIT, Place, ago
-from machine import FAILURES, HEADER, Machine, to_yaml
+from common.failures import FAILURES
+from common.machine import HEADER, Machine, to_yaml
+from .joined import KUBELET, UNIT, Place, ago
+
 
 @pytest.fixture
 def place(tmp_path):

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-import apiserver
-import faults
-from journal import SECOND, Journal, LoggingMachine
-from machine import FAILURES, NODE, SECRET, TOKEN_ID, World
+from common import apiserver, faults
+from common.failures import FAILURES
+from common.machine import NODE, SECRET, TOKEN_ID, World
+from .journal import SECOND, Journal, LoggingMachine
 
 NAME = "cp.example.org"
 

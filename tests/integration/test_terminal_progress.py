@@ -12,9 +12,9 @@ import threading
 
 import pytest
 
-import csrs
-from machine import PATIENCE, find_program
-from wait import wait_until
+from common import csrs
+from common.machine import find_program
+from common.wait import PATIENCE, until
 
 COLUMNS = 100
 WAITS = re.compile(r"Waiting since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: the CSR 'node-csr-")
@@ -96,7 +96,7 @@ def waiting(world):
 
 def test_the_line_on_a_terminal(waiting):
     terminal = waiting()
-    wait_until(lambda: any(WAITS.match(line) for line in terminal.drawn))
+    until(lambda: any(WAITS.match(line) for line in terminal.drawn), "the terminal shows that it waits")
     terminal.approve()
     assert terminal.wait() == 0
     drawn = terminal.drawn
@@ -112,7 +112,7 @@ def test_the_line_on_a_terminal(waiting):
 def test_the_line_is_removed_at_the_end(waiting):
     """Also on Ctrl-C, which ends a join cleanly."""
     terminal = waiting()
-    wait_until(lambda: any(WAITS.match(line) for line in terminal.drawn))
+    until(lambda: any(WAITS.match(line) for line in terminal.drawn), "the terminal shows that it waits")
     terminal.type(b"\x03")
     assert terminal.wait() == 143
     screen = terminal.screen()
@@ -123,7 +123,7 @@ def test_the_line_is_removed_at_the_end(waiting):
 @pytest.mark.parametrize("how", [{"TERM": "dumb"}, {"NO_COLOR": "1"}, {"is_ours": False}], ids=["TERM=dumb", "NO_COLOR", "a unit whose stderr is a terminal"])
 def test_no_line_where_it_is_unwanted(waiting, how):
     terminal = waiting(**how)
-    wait_until(lambda: "csr-pending: " in terminal.text)
+    until(lambda: "csr-pending: " in terminal.text, "csr-pending is reported")
     terminal.approve()
     assert terminal.wait() == 0
     assert "\x1b" not in terminal.text and "\r" not in terminal.text.replace("\r\n", "")

@@ -9,9 +9,10 @@ import subprocess
 
 import pytest
 
-from machine import KEPT, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program
-from terraform import CLOUDS, FORMS, MODULE, render, text_of
-from written_files import check_files, files_of
+from common import SOURCE
+from common.machine import KEPT, SECRET, TOKEN, TOKEN_ID, find_program
+from common.terraform import CLOUDS, FORMS, MODULE, render, text_of
+from .written_files import check_files, files_of
 
 PIN = "sha256:" + "ab" * 32
 VALUES = {"node": "worker-1", "token": TOKEN, "endpoint": "[2001:db8::1]:6443", "pin": PIN}

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from machine import SECRET, TOKEN, TOKEN_ID
+from common.machine import SECRET, TOKEN, TOKEN_ID
 
 CIPHERTEXT = base64.b64encode(bytes(range(16)) + b"".join(size.to_bytes(4, "little") for size in (32, 1, 12, 16)) + bytes(96))
 

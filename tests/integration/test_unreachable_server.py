@@ -3,11 +3,10 @@
 
 import signal
 
-import csrs
-import faults
-from kubelet_config import config_map
-from processes import nobody_left
-from wait import wait_until
+from common import csrs, faults
+from common.wait import until
+from .kubelet_config import config_map
+from .processes import nobody_left
 
 WARNING = "but kubelet will use the server in cluster-info"
 
@@ -87,10 +86,10 @@ def test_endpoint_dies_and_the_server_can_be_reached(world):
     name_server(world, late.endpoint)
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
-    wait_until(lambda: world.server.seen("watch"))
+    until(lambda: world.server.seen("watch"), "the machine watches")
     late.server.start()
     world.server.close()
-    wait_until(lambda: late.server.seen("watch"))
+    until(lambda: late.server.seen("watch"), "the machine watches at the other server")
     csrs.approve()(world.cluster, world.csrs()[0])
     run.wait().joined()
 
@@ -107,7 +106,7 @@ def test_stopped_while_the_endpoint_is_silent_as_well(world):
     name_server(world, world.closing(faults.BlackHole()).endpoint)
     world.server.on("version", faults.stall)
     run = world.machine.start_join()
-    wait_until(lambda: world.server.seen("version"))
+    until(lambda: world.server.seen("version"), "the version is requested")
     run.signal(signal.SIGTERM)
     assert run.wait().exit == 143
     nobody_left(world, run)

@@ -8,12 +8,12 @@ import inspect
 
 import pytest
 
-import faults
-from attackers import ATTEMPTS, FAST, K3sPlay, Play
-from cloud import CloudCase
-from join_methods import World as MethodWorld
-from k3s import K3sCase
-from machine import Case, World
+from common import faults
+from common.machine import Case, World
+from .attackers import ATTEMPTS, FAST, K3sPlay, Play
+from .cloud import CloudCase
+from .join_methods import World as MethodWorld
+from .k3s import K3sCase
 
 # What faults.py has, each name once. How a behaviour is brought about: for a request, at connect, in TLS.
 
@@ -30,7 +30,7 @@ CONNECTIONS = {"stall_before_tls", "reset", "hang_up", "plain_http", "garbage_be
 def behaviours():
     """Everything public that is defined in faults.py, and no helper."""
     found = {name for name, value in vars(faults).items() if not name.startswith("_") and not inspect.ismodule(value)
-             and getattr(value, "__module__", "faults") == "faults"}
+             and getattr(value, "__module__", faults.__name__) == faults.__name__}
     assert found > HELPERS | set(MADE) | HARMLESS | VERIFIED | CONNECTIONS
     return sorted(found - HELPERS - HARMLESS - VERIFIED)
 

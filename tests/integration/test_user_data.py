@@ -5,12 +5,12 @@ import gzip
 
 import pytest
 
-import metadata
-from attackers import CloudPlay, plays
-from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
-from faults import dead_endpoint
-from machine import HEADER, NODE, TOKEN, to_yaml
-from user_data import FORBIDDEN, FORMS, SCRIPT, cloud_config, to_gzip
+from common import metadata
+from common.faults import dead_endpoint
+from common.machine import HEADER, NODE, TOKEN, to_yaml
+from .attackers import CloudPlay, plays
+from .cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
+from .user_data import FORBIDDEN, FORMS, SCRIPT, cloud_config, to_gzip
 
 
 @pytest.mark.parametrize("case", FORMS)

@@ -10,15 +10,13 @@ import time
 
 import pytest
 
-import csrs
-import faults
-import pki
-from attackers import FAST
-from crash import WITHOUT_LEAK_DETECTION
-from join_methods import World
-from machine import SECRET
-from memory import processes_with
-from wait import wait_until
+from common import csrs, faults, pki
+from common.machine import SECRET
+from common.wait import until
+from .attackers import FAST
+from .crash import WITHOUT_LEAK_DETECTION
+from .join_methods import World
+from .memory import processes_with
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -117,7 +115,7 @@ def start_struck(world, number):
     library, struck = world.machine.path / "striking.so", world.machine.path / "struck"
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=STRIKING, text=True, check=True)
     run = world.machine.start_join(faketime=FAST, environment={"LD_PRELOAD": str(library), "STRUCK": str(struck), "SIGNAL": str(int(number))})
-    wait_until(struck.exists)
+    until(struck.exists, "the launcher is struck")
     return run
 
 

@@ -7,14 +7,14 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 
 import pytest
 
-import namespace
-from crash import WITHOUT_LEAK_DETECTION
-from installed import SERVER
-from machine import find_program
+from common import namespace
+from common.machine import find_program
+from common.wait import until
+from .crash import WITHOUT_LEAK_DETECTION
+from .installed import SERVER
 
 
 def traced(machine, strace, *argv, words=()):
@@ -101,8 +101,7 @@ def group():
     for number in [signal.SIGSTOP] * 10 + [signal.SIGKILL]:      # what is stopped cannot fork
         for pid in (folder / "cgroup.procs").read_text().split():
             os.kill(int(pid), number)
-    while (folder / "cgroup.procs").read_text():
-        time.sleep(0.01)
+    until(lambda: not (folder / "cgroup.procs").read_text(), "the processes of the control group end", pause=0.01)
     for below in [path for path in folder.iterdir() if path.is_dir()] + [folder]:
         below.rmdir()
     namespace.take_left_files()     # run_in() is not limited to a root

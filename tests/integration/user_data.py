@@ -4,9 +4,9 @@
 import base64
 import gzip
 
-import metadata
-from cloud import MALFORMED, MISSING, CloudCase, gives
-from machine import HEADER, NODE, TOKEN, to_yaml
+from common import metadata
+from common.machine import HEADER, NODE, TOKEN, to_yaml
+from .cloud import MALFORMED, MISSING, CloudCase, gives
 
 SCRIPT = "#!/bin/sh\necho hello\n"
 CLOUD_CONFIG = "#cloud-config\nhostname: other\nruncmd:\n- [true]\n"

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import yaml
 
-from machine import KEPT, find_program
+from common.machine import KEPT, find_program
 
 
 def from_butane(document):

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import yaml
 
+from common import SOURCE
+from common.wait import PATIENCE, until
 from .controlplane import kubeconfig
-from .wait import PATIENCE, until
 
 PROGRAM = "usr/bin/node-bootstrap-admin"
-KUBERNETES = Path(__file__).parents[3] / "packaging/kubernetes"
+KUBERNETES = SOURCE / "packaging/kubernetes"
 ACCOUNT = "node-bootstrap-controller"
 USER = f"system:serviceaccount:kube-system:{ACCOUNT}"
 CONTROLLER_UNIT = "node-bootstrap-controller.service"

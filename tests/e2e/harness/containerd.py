@@ -4,7 +4,7 @@
 import contextlib
 import subprocess
 
-from .wait import until
+from common.wait import until
 
 
 @contextlib.contextmanager

@@ -22,9 +22,10 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
-from . import image, pki, versions
+from common import csrs, pki, versions
+from common.wait import PATIENCE, until
+from . import image
 from .proxy import Front
-from .wait import PATIENCE, until
 
 DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
 MANUAL_GROUP = "system:bootstrappers:e2e:manual"  # may ask for a certificate, and nobody approves it by itself
@@ -35,7 +36,7 @@ CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-HOSTS = ["localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 100))]
+HOSTS = ["kubernetes", "localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 100))]
 addresses = itertools.count(1)
 ports = itertools.count(20000)    # below those that the kernel gives to connections
 
@@ -62,9 +63,9 @@ class ControlPlane:
         self.enabled = enabled
         self.processes = {}
         self.work.mkdir(parents=True)
-        self.ca = pki.Authority(age=age)
+        self.ca = pki.CA(start=-age)
         self.etcd_port, self.peer_port, self.port = free_ports(3)
-        self._write_pki()
+        self._write_pki(-age)
         self.address = new_address()
         self.front = self.new_front(self.address)
         self.minor = versions.minor(self.assets / "kube-apiserver")
@@ -110,11 +111,11 @@ class ControlPlane:
 
     def change_client_ca(self):
         """Earlier client certificates become invalid; the servers keep theirs."""
-        clients = pki.Authority()
+        clients = pki.CA()
         self._file("clients.crt", clients.pem)
         self._file("clients.key", pki.key_pem(clients.key))
-        self._write_client("admin", *clients.client("kubernetes-admin", "system:masters"))
-        self._write_client("kcm", *clients.client("system:kube-controller-manager"))
+        self._write_client("admin", clients.user("kubernetes-admin", ["system:masters"]))
+        self._write_client("kcm", clients.user("system:kube-controller-manager"))
         self.client = self._new_client()
         self.extra["kube-apiserver"] = ["--client-ca-file=clients.crt"]
         self.extra["kube-controller-manager"] = ["--cluster-signing-cert-file=clients.crt", "--cluster-signing-key-file=clients.key"]
@@ -126,7 +127,7 @@ class ControlPlane:
     @contextlib.contextmanager
     def serving_with(self, authority):
         """The API server's certificate is from another CA, as after a rotation. kube-controller-manager does not run meanwhile."""
-        self._write_client("rotated", *authority.server("kube-apiserver", "kubernetes", *HOSTS))
+        self._write_client("rotated", authority.serving(HOSTS))
         before = self.extra["kube-apiserver"]
         self.end("kube-controller-manager")
         try:
@@ -183,18 +184,20 @@ class ControlPlane:
 
     # files
 
-    def _write_pki(self):
+    def _write_pki(self, start):
+        """`start`: machines verify the server, and tests set their clocks back."""
         self._file("ca.crt", self.ca.pem)
         self._file("ca.key", pki.key_pem(self.ca.key))
         accounts = pki.new_key("rsa")
         self._file("sa.key", pki.key_pem(accounts))
         self._file("sa.pub", pki.public_pem(accounts))
-        self._write_client("apiserver", *self.ca.server("kube-apiserver", "kubernetes", *HOSTS))
-        self._write_client("admin", *self.ca.client("kubernetes-admin", "system:masters"))
-        self._write_client("kcm", *self.ca.client("system:kube-controller-manager"))
+        self._write_client("apiserver", self.ca.serving(HOSTS, start=start))
+        self._write_client("admin", self.ca.user("kubernetes-admin", ["system:masters"]))
+        self._write_client("kcm", self.ca.user("system:kube-controller-manager"))
         self.client = self._new_client()
 
-    def _write_client(self, name, certificate, key):
+    def _write_client(self, name, identity):
+        certificate, key = identity.pair
         self._file(f"{name}.crt", certificate)
         self._file(f"{name}.key", key)
         self._file(f"{name}.conf", kubeconfig(f"https://127.0.0.1:{self.port}", self.ca.pem, certificate=certificate, key=key))
@@ -282,10 +285,15 @@ controlPlaneEndpoint: {self.front.endpoint}
         assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}"
         return done.stdout
 
-    def request(self, method, path, body=None, raw=False):
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.client, timeout=PATIENCE)
+    def request(self, method, path, body=None, raw=False, headers=(), context=None):
+        """As the administrator, unless a context without the client certificate says otherwise."""
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context or self.client, timeout=PATIENCE)
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        connection.request(method, path, body and json.dumps(body), {"Content-Type": kind})
+        data = json.dumps(body).encode() if body else b""
+        connection.putrequest(method, path)
+        for header in (("Content-Type", kind), ("Content-Length", len(data)), *headers):
+            connection.putheader(*header)
+        connection.endheaders(data)
         answer = connection.getresponse()
         data = answer.read()
         connection.close()
@@ -333,6 +341,28 @@ controlPlaneEndpoint: {self.front.endpoint}
 
     def await_csr(self, node):
         return until(lambda: self.csrs(node), f"a request for {node} appears")[0]
+
+    def submit(self, pem, name=None, *, token=None, user=None, groups=(), ca=None, **csr):
+        """Submits a CSR with a token, as a user whom the administrator impersonates, or as the administrator; returns its name.
+
+        `ca` is that of the API server, unless it is the cluster's. The API server knows a new token, and what its group may do, a moment
+        after they were created.
+        """
+        headers, context = [], None
+        if token:
+            headers, context = [("Authorization", f"Bearer {token}")], ssl.create_default_context(cadata=(ca or self.ca).pem.decode())
+        elif user:
+            headers = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in (*groups, "system:authenticated"))]
+
+        def post():
+            try:
+                return self.request("POST", CSRS, csrs.make(pem, name, **csr), headers=headers, context=context)
+            except ApiError as error:
+                if token and error.status in (401, 403):
+                    return None
+                raise
+
+        return until(post, "the API server knows the token, and the role of its group")["metadata"]["name"]
 
     def decide(self, csr, condition, message="by the test"):
         csr = self.request("GET", f"{CSRS}/{csr['metadata']['name']}")

@@ -11,7 +11,7 @@ import threading
 
 import yaml
 
-from .wait import PATIENCE
+from common.wait import PATIENCE
 
 INSTALL, PROGRAM = "usr/lib/node-bootstrap/install", "usr/bin/node-bootstrap"
 CURRENT = "var/lib/kubelet/pki/kubelet-client-current.pem"

@@ -3,10 +3,10 @@
 
 The Debian tree is cached under a name that says what is in it, and is never written to: everything else is an overlay.
 
-    python3 -m harness.image SUITE                  prints the path of another tree, which has what `tests/run` needs
-    python3 -m harness.image SUITE ARCHITECTURE     and of one in which packages are built for another architecture
-    python3 -m harness.image SUITE minimal          and of one which has only git beside the packages that each Debian has
-    python3 -m harness.image kubernetes             and of one in which tests/control-plane builds Kubernetes
+    python3 -m e2e.harness.image SUITE                  prints the path of another tree, which has what `tests/run` needs
+    python3 -m e2e.harness.image SUITE ARCHITECTURE     and of one in which packages are built for another architecture
+    python3 -m e2e.harness.image SUITE minimal          and of one which has only git beside the packages that each Debian has
+    python3 -m e2e.harness.image kubernetes             and of one in which tests/control-plane builds Kubernetes
 """
 
 import fcntl
@@ -21,7 +21,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import isolation, versions
+from common import SOURCE, versions
+from . import isolation
 
 SUITE = "bookworm"  # of the machines in which all tests run
 HOST = platform.freedesktop_os_release().get("VERSION_CODENAME", "sid")  # of this machine
@@ -32,11 +33,6 @@ PACKAGES = """
 LIBRARIES = "libcurl3-gnutls libgnutls30 libjson-c5 libseccomp2 libyaml-0-2".split()  # what the package depends on, apart from systemd
 AUTOPKGTEST = ["autopkgtest", "python3-cryptography"]  # and what packaging/debian/tests/control names
 KERNEL = "linux-image-cloud-amd64"
-KUBELET_FLAGS = [
-    "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
-    "--enforce-node-allocatable=",  # kubeadm takes an empty list out of config.yaml
-]
-SOURCE = Path(__file__).parents[3]
 PACKAGING = SOURCE / "packaging"
 FILES = Path(__file__).parent / "files"
 MASKED = "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer getty.target".split()
@@ -205,7 +201,7 @@ def kubelet_configuration(minor):
 
 def kubelet_arguments(minor):
     """/etc/default/kubelet for this version of kubelet."""
-    return f'KUBELET_EXTRA_ARGS="{" ".join([*versions.of(minor, "kubelet flags"), *KUBELET_FLAGS])}"\n'
+    return f'KUBELET_EXTRA_ARGS="{" ".join([*versions.of(minor, "kubelet flags"), *versions.KUBELET_FLAGS])}"\n'
 
 
 def install(work, lower, package=None, minor=20):

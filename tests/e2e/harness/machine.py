@@ -11,8 +11,8 @@ import subprocess
 import uuid
 from pathlib import Path
 
+from common.wait import PATIENCE, until
 from . import image, isolation, network
-from .wait import PATIENCE, until
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""}

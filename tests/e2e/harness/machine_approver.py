@@ -11,9 +11,9 @@ from datetime import datetime, timedelta, timezone
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from common.csrs import CLIENT
 from .controlplane import CSRS, ApiError
 
-SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 NAMESPACE = "openshift-machine-config-operator"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:node-bootstrapper"
 GROUPS = [f"system:serviceaccounts:{NAMESPACE}", "system:serviceaccounts"]
@@ -91,7 +91,7 @@ class Approver:
 
     def _look(self):
         nodes = [node["metadata"]["name"] for node in self.cluster.request("GET", "/api/v1/nodes")["items"]]
-        csrs = [csr for csr in self.cluster.request("GET", CSRS)["items"] if csr["spec"]["signerName"] == SIGNER]
+        csrs = [csr for csr in self.cluster.request("GET", CSRS)["items"] if csr["spec"]["signerName"] == CLIENT]
         if is_flooded(csrs, nodes, self.machines):
             return
         for csr in csrs:

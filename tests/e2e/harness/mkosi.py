@@ -5,14 +5,13 @@ import configparser
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
+from common import SOURCE
 from . import image
 
 RELEASE = "trixie"
 OUTPUT = "build-image/mkosi.output/image"  # of the commands
 MIRROR = "/var/tmp/mirror"
-SOURCE = Path(__file__).parents[3]
 
 
 def debs():

@@ -3,7 +3,6 @@
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -13,8 +12,10 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
+from common import SOURCE
+from common.failures import FAILURES
+from common.wait import PATIENCE, until
 from .machine import Machine
-from .wait import PATIENCE, until
 
 UNIT = "node-bootstrap.service"
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
@@ -26,15 +27,6 @@ TOKEN = "/etc/credstore/node-bootstrap.token"
 CONFIG = "/etc/node-bootstrap/config.yaml"
 PROGRAM = "/usr/bin/node-bootstrap"
 PROCESS_EXITED = "98e322203f7a4ed290d09fe03c09fe15"
-SOURCE = Path(__file__).parents[3]
-
-
-def read_failures(path="src/base/failures.def"):
-    """By code."""
-    spec = importlib.util.spec_from_file_location("failures", SOURCE / "src/base/failures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {row["code"]: row for row in module.read(SOURCE / path)}
 
 
 def settings(cluster, endpoints=None, pins=None, **sections):
@@ -209,7 +201,7 @@ class Node(Machine):
         """The unit's journal entries, all or those with one MESSAGE_ID out of failures.def."""
         matches = [f"_SYSTEMD_UNIT={UNIT}"]
         if code:
-            matches.append("MESSAGE_ID=" + read_failures()[code]["message-id"])
+            matches.append("MESSAGE_ID=" + FAILURES[code]["message-id"])
         return self.journal(*matches)
 
     def said(self, code):
@@ -217,7 +209,7 @@ class Node(Machine):
 
     def assert_failed(self, code, before, attempt=None):
         """The unit has failed with this code, reported it as documented, and changed nothing."""
-        row = read_failures()[code]
+        row = FAILURES[code]
         state, status = self.await_end()
         self.sync_journal()
         log = self.run("journalctl", "--catalog", "--no-pager", "--boot", f"--unit={UNIT}").stdout

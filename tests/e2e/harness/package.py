@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from common import SOURCE
 from . import image, isolation
 
-SOURCE = Path(__file__).resolve().parents[3]
 KEPT = 3        # versions of the tree
 
 

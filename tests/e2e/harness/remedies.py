@@ -7,12 +7,12 @@ import time
 
 import yaml
 
+from common.failures import FAILURES
+from common.wait import PATIENCE, until
 from . import image
 from .controlplane import BINDINGS, SECRETS
-from .node import TOKEN, UNIT, read_failures
-from .wait import PATIENCE, until
+from .node import TOKEN, UNIT
 
-FAILURES = read_failures()
 PROGRAMS = ("cat chmod crictl curl df findmnt fuser getent grep hostnamectl install ip journalctl k3s kubeadm kubectl ls mkdir mv node-bootstrap "
             "node-bootstrap-admin oc openssl resolvectl rke2 rm sudo systemctl systemd-tmpfiles timedatectl").split()
 READS = re.compile(

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pty
-import re
 import select
 import signal
 import struct
@@ -17,17 +16,12 @@ import termios
 import threading
 import time
 
-from .wait import PATIENCE
+from common.documentation import without_controls
+from common.wait import PATIENCE
 
 COLUMNS, LINES = 100, 30
-CONTROLS = re.compile(r"[^\n]*\r\x1b\[K|\r(?=\n)|\x1b\[[0-9;]*m")   # a line that was rewritten in place, a terminal's line end, colours
 QUIET_SECONDS = 10
 PASTE_SECONDS = 0.5     # after the start of a command that does not say when it reads
-
-
-def plain(text):
-    """As it is in the end, without colours."""
-    return CONTROLS.sub("", text)
 
 
 class Screen:
@@ -53,7 +47,7 @@ class Screen:
             text = text.replace("\r\n", "\n")
         else:
             whole, end, self.partial = (self.partial + text).rpartition("\n")
-            text = plain(whole + end)
+            text = without_controls(whole + end)
         sys.stdout.write(text)
         sys.stdout.flush()
 
@@ -132,4 +126,4 @@ class Screen:
             said += data
             self.put(decoder.decode(data))
         os.close(ours)
-        return child.wait(), plain(said.decode(errors="replace"))
+        return child.wait(), without_controls(said.decode(errors="replace"))

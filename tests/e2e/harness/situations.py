@@ -5,16 +5,16 @@ After them the join succeeds, or they have shown what the text says that they sh
 """
 
 import contextlib
-import copy
 import re
 
 import yaml
 
-from . import csrs, pki
+from common import pki
+from common.wait import until
+from . import approvals
 from .controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, CSRS, MANUAL_GROUP, SECRETS, kubeconfig
 from .node import CONFIG, KUBECONFIG, TOKEN, UNIT
 from .remedies import Remedy
-from .wait import until
 from .web import Web
 
 REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
@@ -33,7 +33,7 @@ def situation(*codes):
 # --- Approval ---
 
 def token_for(cluster, node):
-    token = cluster.token(csrs.GROUP)
+    token = cluster.token(approvals.GROUP)
     cluster.request("PATCH", f"{SECRETS}/bootstrap-token-{token.id}", {"metadata": {"annotations": {"node-bootstrap/node": node}}})
     return token
 
@@ -248,11 +248,10 @@ def name_that_is_not_in_the_certificate(r):
 
 @situation("tls-expired")
 def certificate_that_has_expired(r):
-    authority = copy.copy(r.cluster.ca)
-    authority.age = 400 * pki.DAY
     cluster, client = r.cluster, r.cluster.client
     token = cluster.token()
-    cluster._write_client("apiserver", *authority.server("kube-apiserver", "kubernetes", cluster.front.address, "127.0.0.1"))
+    names = ["kubernetes", cluster.front.address, "127.0.0.1"]
+    cluster._write_client("apiserver", cluster.ca.serving(names, start=-400 * pki.DAY, end=-35 * pki.DAY))
     cluster.client = cluster._new_client()
     cluster.client.check_hostname, cluster.client.verify_mode = False, 0
     r.stack.callback(setattr, cluster, "client", client)
@@ -522,7 +521,7 @@ def attacker_on_the_network_side(r):
     finally:
         r.node.await_end()
         r.node.restore_join()
-    place = csrs.Place(r.cluster, None, "victim")
+    place = approvals.Place(r.cluster, None, "victim")
     request = place.submit(user=f"system:bootstrap:{token.id}")
     r.here("journalctl")
     r.stack.callback(r.node.path("/root/node-bootstrap.journal").unlink)

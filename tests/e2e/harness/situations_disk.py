@@ -6,6 +6,7 @@ import re
 from .node import PKI, STATE
 from .situations import situation
 
+
 @situation("lock-unavailable")
 def lock_is_missing(r):
     """The service cannot create it, since /run is read-only for it."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Situations (see situations.py) of a machine that has joined; the functions of a node are for other tests too."""
 
-from . import pki
+from common import pki
+from common.wait import until
 from .node import KUBECONFIG, PKI, TOKEN
 from .remedies import type_on
 from .situations import join, situation
-from .wait import until
 
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 
@@ -29,8 +29,7 @@ def lose_kubeconfig(node):
 
 
 def expire(node):
-    ended = pki.Authority(age=366 * pki.DAY)
-    node.write(node.dated(), b"".join(ended.client(f"system:node:{node.name}", "system:nodes")), 0o600)
+    node.write(node.dated(), pki.CA(start=-366 * pki.DAY).node(node.name, start=-366 * pki.DAY, end=-pki.DAY).combined, 0o600)
     node.run("systemctl", "stop", "kubelet.service")
 
 

@@ -3,10 +3,10 @@
 
 import re
 
-from . import pki
+from common import pki
+from common.wait import until
 from .node import KUBECONFIG, TOKEN
 from .situations import situation
-from .wait import until
 
 
 @situation("kubelet-arguments-missing")
@@ -62,7 +62,7 @@ def node_that_was_deleted(r):
 @situation("node-access-revoked")
 def certificate_of_another_ca(r):
     join_with_kubelet(r)
-    r.node.write(r.node.dated(), b"".join(pki.Authority().client(f"system:node:{r.node.name}", "system:nodes")), 0o600)
+    r.node.write(r.node.dated(), pki.CA().node(r.node.name).combined, 0o600)
     r.says("node-bootstrap", "check")
     r.here("node-bootstrap reset")
     r.cluster.delete_node(r.node.name)

@@ -13,8 +13,8 @@ import socket
 import subprocess
 from pathlib import Path
 
+from common.wait import PATIENCE, until
 from . import controlplane, image, isolation
-from .wait import PATIENCE, until
 
 # Runs what is sent to it, as root.
 SHELL = {

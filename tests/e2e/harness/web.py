@@ -8,7 +8,8 @@ import ssl
 import tempfile
 import threading
 
-from . import network, pki
+from common import pki
+from . import network
 
 
 class Server:
@@ -53,12 +54,11 @@ class Web(Server):
     """Serves the same text to every client, with a certificate of its own CA, and records the requests."""
 
     def __init__(self, address, text, status="200 OK"):
-        self.ca, self.text, self.status = pki.Authority("web"), text, status
+        self.ca, self.text, self.status = pki.CA("web"), text, status
         self.heads, self.certificates = [], []
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificate, key = self.ca.server("web", address)
         with tempfile.NamedTemporaryFile() as file:
-            file.write(certificate + key)
+            file.write(self.ca.serving([address], cn="web").combined)
             file.flush()
             self.context.load_cert_chain(file.name)
         self.context.load_verify_locations(cadata=self.ca.pem.decode())

@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""hostile [--rounds N] [PROGRAM...]: what unverified servers cost a join, as a table.
+"""bench.hostile [--rounds N] [PROGRAM...]: what unverified servers cost a join, as a table.
 
 Rows with good endpoints only are for comparison. In the others, the first endpoint of the scripted cluster does what the row says, and the
 second one is good. The columns are wall time, CPU time of all processes, and the largest resident set of one process; all are medians.
@@ -14,15 +13,12 @@ import pathlib
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests/integration"))
-
-import handshakes   # noqa: E402
-import machine      # noqa: E402
+from common import SOURCE, machine
+from common.wait import until
+from integration import handshakes
 
 PATIENCE = 60
 
@@ -100,8 +96,7 @@ def stop(program, action):
         try:
             world.server.on_connect = action
             child = start([program], world, [world.server])
-            while not any(getattr(connection, "is_bombed", False) for connection in world.server.connections):
-                time.sleep(0.01)
+            until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections), "the attack begins", pause=0.01)
             begin = time.monotonic()
             child.send_signal(signal.SIGTERM)
             try:
@@ -130,11 +125,11 @@ def text(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("programs", nargs="*", default=[str(TOP / "build/src/cli/node-bootstrap")])
+    parser.add_argument("programs", nargs="*", default=[str(SOURCE / "build/src/cli/node-bootstrap")])
     options = parser.parse_args()
     folder = tempfile.TemporaryDirectory()
     measure = f"{folder.name}/measure"
-    subprocess.run(["cc", "-O2", "-o", measure, TOP / "tests/bench/measure.c"], check=True)
+    subprocess.run(["cc", "-O2", "-o", measure, SOURCE / "tests/bench/measure.c"], check=True)
     for name, prepare, has_second in ROWS:
         measured = {program: [] for program in options.programs}
         for _ in range(options.rounds):

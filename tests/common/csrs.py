@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CertificateSigningRequest objects of the scripted cluster, and how they are approved and issued.
+"""CertificateSigningRequest objects: those that tests submit, and those of the scripted cluster, with how they are approved and issued.
 
-`Requests` keeps the objects with resourceVersion semantics and feeds watches. A controller is a
-callable `(cluster, name)` that runs in a thread of its own after each create; the functions below
-make the ones that tests need, the healthy one being `approve()`. What certificate is issued is again
-a callable, `(cluster, csr) -> PEM`.
+`make()` is for scripted and real clusters. `Requests` keeps the objects with resourceVersion semantics and feeds watches. A controller
+is a callable `(cluster, name)` that runs in a thread of its own after each create; the functions below make the ones that tests need,
+the healthy one being `approve()`. What certificate is issued is again a callable, `(cluster, csr) -> PEM`.
 """
 
 import base64
@@ -16,16 +15,24 @@ import uuid
 
 from cryptography import x509
 
-import pki
+from . import pki
 
 MACHINE_CONFIG = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"      # OpenShift's requester
-SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+CLIENT, SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"     # signers
+USAGES = {CLIENT: pki.USAGES, SERVING: ("digital signature", "key encipherment", "server auth")}
 KNOWN_USAGES = {"digital signature", "key encipherment", "client auth", "server auth", "key agreement", "any"}
 
 
 def timestamp(seconds=0):
     when = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def make(pem, name=None, signer=CLIENT, usages=None, **spec):
+    """What a client submits. Without a name, the API server gives it one."""
+    return {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+            "metadata": {"name": name} if name else {"generateName": "csr-"},
+            "spec": {"request": base64.b64encode(pem).decode(), "signerName": signer, "usages": list(usages or USAGES.get(signer, pki.USAGES)), **spec}}
 
 
 class Invalid(Exception):
@@ -73,11 +80,9 @@ class Requests:
             self._record("ADDED", made)
             return copy.deepcopy(made)
 
-    def put(self, name, key, *, cn, orgs=(pki.NODES,), signer=SIGNER, usages=pki.USAGES, age=0, user="system:bootstrap:abcdef", **spec):
+    def put(self, name, key, *, cn, orgs=(pki.NODES,), age=0, user="system:bootstrap:abcdef", **changes):
         """An object that was there before the machine came."""
-        request = base64.b64encode(pki.sign_csr(key, cn, orgs)).decode()
-        self.create({"metadata": {"name": name}, "spec": {"request": request, "signerName": signer, "usages": list(usages), **spec}},
-                    user, ["system:bootstrappers"])
+        self.create(make(pki.sign_csr(key, cn, orgs), name, **changes), user, ["system:bootstrappers"])
         self.change(name, lambda obj: obj["metadata"].update(creationTimestamp=timestamp(-age)))
 
     def get(self, name):
@@ -182,6 +187,23 @@ def validate(spec):
     expiration = spec.get("expirationSeconds")
     if expiration is not None and expiration < 600:
         raise Invalid(f"spec.expirationSeconds: Invalid value: {expiration}: may not specify a duration less than 600 seconds (10 minutes)")
+
+
+def pending(text):
+    """What `approve` lists, by the name of the request."""
+    items, item = {}, {}
+    for line in text.splitlines()[1:]:
+        if not line.startswith("    "):
+            name, node, kind, _, *state, proof = line.split()
+            item = items[name] = {"node": node, "kind": kind, "state": " ".join(state), "proof": proof, "names": []}
+        elif line.startswith("    requested by "):
+            item["requestor"] = line.removeprefix("    requested by ")
+        elif line.startswith("    name: "):
+            item["names"].append(line.removeprefix("    name: "))
+        else:
+            item["verdict"] = line.strip()
+            item["suspicious"] = not item["verdict"].startswith(("ok: ", "check it: "))
+    return items
 
 
 # What becomes of a request.

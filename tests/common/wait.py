@@ -3,7 +3,7 @@
 
 import time
 
-# For what takes no time where all is well. More than TimeoutStopSec= of Debian's systemd, 90 s: a kubelet that does not stop is killed
+# Seconds, for what takes no time where all is well; no test measures speed. More than TimeoutStopSec= of Debian's systemd, 90 s: a kubelet that does not stop is killed
 # then, and what was asked for goes on.
 PATIENCE = 150
 

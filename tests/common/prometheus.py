@@ -3,12 +3,13 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-FOLDER = Path(__file__).resolve().parents[1] / "packaging/prometheus"
+from . import SOURCE
+
+FOLDER = SOURCE / "packaging/prometheus"
 NODE_ALERTS = FOLDER / "node-alerts.yaml"
 REPORT = "node_bootstrap_report_timestamp_seconds"
 MINUTES = 60

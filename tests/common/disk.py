@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 
-from machine import find_program
+from .machine import find_program
 
 CALLS = "openat,write,fsync,rename,renameat,renameat2,linkat,symlinkat,unlinkat,mkdirat"
 HEX = re.compile(r"(?:\\x[0-9a-f]{2})+")

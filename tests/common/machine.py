@@ -3,7 +3,6 @@
 
 import base64
 import glob
-import importlib.util
 import itertools
 import json
 import os
@@ -18,16 +17,15 @@ import time
 
 import pytest
 
-import apiserver
-import pki
+from . import SOURCE, apiserver, pki
+from .failures import FAILURES
+from .wait import PATIENCE, until
 
 NODE = "node-1"
 TOKEN = "abcdef.0123456789abcdef"
 TOKEN_ID, SECRET = TOKEN.split(".")
 TOKEN_SOURCE = "credential 'node-bootstrap.token'"
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = 99           # exit status of the program that inspect() has in the place of join
-PATIENCE = 90           # seconds until a test gives up on a child; no test measures speed
 # What a program may report where so much else runs that its time was over before it met the fault of a case.
 OUT_OF_TIME = {"endpoint-unreachable", "endpoint-unresolved", "metadata-unreachable", "csr-pending"}
 
@@ -35,17 +33,6 @@ OUT_OF_TIME = {"endpoint-unreachable", "endpoint-unresolved", "metadata-unreacha
 KEPT = {key: value for key, value in os.environ.items() if key.startswith(("ASAN_", "LSAN_", "UBSAN_", "LLVM_PROFILE"))}
 
 _numbers = itertools.count(1)
-
-
-def read_failures():
-    """code -> row of failures.def"""
-    spec = importlib.util.spec_from_file_location("failures", SOURCE / "src/base/failures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {row["code"]: row for row in module.read(SOURCE / "src/base/failures.def")}
-
-
-FAILURES = read_failures()
 
 
 def find_program(name):
@@ -327,10 +314,7 @@ class Machine:
 
     def current(self):
         """The current run. It may have contacted a server before `start` has recorded it."""
-        end = time.monotonic() + PATIENCE
-        while not (self.runs and self.runs[-1].is_running()):
-            assert time.monotonic() < end, "no program runs"
-            time.sleep(0.001)
+        until(lambda: self.runs and self.runs[-1].is_running(), "a program runs", pause=0.001)
         return self.runs[-1]
 
     def start_join(self, **options):

@@ -20,10 +20,9 @@ import time
 
 from cryptography import x509
 
-import apiserver
-import pki
-from apiserver import status
-from endpoint import Reply
+from . import apiserver, pki
+from .apiserver import status
+from .endpoint import Reply
 
 # k3s looks at client certificates after TLS: one that has expired, or is of another CA, is answered with 401.
 NO_CHECK_TIME = 0x200000        # X509_V_FLAG_NO_CHECK_TIME

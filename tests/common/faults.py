@@ -10,10 +10,9 @@ import socket
 import ssl
 import threading
 
-import apiserver
-import pki
-from apiserver import status
-from endpoint import Hangup, Reply, Stream
+from . import apiserver, pki
+from .apiserver import status
+from .endpoint import Hangup, Reply, Stream
 
 # Before TLS (on_connect).
 

@@ -3,6 +3,11 @@
 
 import subprocess
 
+# Of kubelet on the machines of the end-to-end tests, besides those of its version.
+KUBELET_FLAGS = [
+    "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+    "--enforce-node-allocatable=",  # kubeadm takes an empty list out of config.yaml
+]
 # By the first minor version that it applies to. Numbers are those of pull requests of kubernetes/kubernetes.
 TABLE = {
     # The default is dockershim until 1.24 (#107094); 1.27 refuses the flag (#114017).

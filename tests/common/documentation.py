@@ -9,11 +9,9 @@ word after it is the argument. Blocks without a language are for developers and 
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
-from e2e.harness.screen import plain as without_controls
+from . import SOURCE
 
-SOURCE = Path(__file__).resolve().parents[1]
 PAGES = sorted((SOURCE / "man").glob("*.in"))
 README = SOURCE / "README.md"
 DOCUMENTS = [README, SOURCE / "SECURITY.md", *sorted((SOURCE / "docs").glob("*.md"))]
@@ -82,6 +80,12 @@ def rows_of(heading):
 # What tests/demo records, which the README quotes.
 
 RECORDING = SOURCE / "docs/demo.cast"
+CONTROLS = re.compile(r"[^\n]*\r\x1b\[K|\r(?=\n)|\x1b\[[0-9;]*m")   # a line that was rewritten in place, a terminal's line end, colours
+
+
+def without_controls(text):
+    """As it is in the end, without colours."""
+    return CONTROLS.sub("", text)
 
 
 def recorded(path):

@@ -11,8 +11,8 @@ import base64
 import itertools
 import json
 
-import endpoint
-from endpoint import Reply
+from . import endpoint
+from .endpoint import Reply
 
 LINK_LOCAL = "169.254.169.254"
 TOKEN_KEY = "node-bootstrap-token"

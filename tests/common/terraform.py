@@ -5,9 +5,10 @@ They use nothing but `${name}`, which is checked here, so a substitution is exac
 """
 
 import re
-from pathlib import Path
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "packaging/examples/terraform"
+from . import SOURCE
+
+EXAMPLES = SOURCE / "packaging/examples/terraform"
 MODULE = "user-data"
 FORMS = sorted(path.stem for path in (EXAMPLES / MODULE).glob("*.tftpl"))
 CLOUDS = sorted(path.parent.name for path in EXAMPLES.glob("*/main.tf") if path.parent.name != MODULE)

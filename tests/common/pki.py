@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates and signatures of the scripted cluster.
+"""Certificates, requests and signatures, of scripted and real clusters.
 
 Everything is real (EC P-256, signed by cryptography); what a healthy cluster would never issue is
 a matter of arguments, not of separate code. Times are given in seconds from now.
@@ -37,6 +37,10 @@ def key_pem(key):
                              serialization.NoEncryption())
 
 
+def public_pem(key):
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
 def load_key(pem):
     return serialization.load_pem_private_key(pem, None)
 
@@ -58,10 +62,20 @@ def pin(cert):
     return "sha256:" + hashlib.sha256(spki(cert.public_key())).hexdigest()
 
 
-def name(cn, orgs=()):
-    """O before CN, as Kubernetes has it: also more than the 64 characters that X.520 and newer versions of cryptography allow."""
+def name(cn, orgs=(), more=()):
+    """O before CN, as Kubernetes has it: also more than the 64 characters that X.520 and newer versions of cryptography allow.
+    `more`: (OID, value) of what follows."""
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, org) for org in orgs]
-    return x509.Name(parts + ([x509.NameAttribute(NameOID.COMMON_NAME, cn, _validate=False)] if cn is not None else []))
+    parts += [x509.NameAttribute(NameOID.COMMON_NAME, cn, _validate=False)] if cn is not None else []
+    return x509.Name(parts + [x509.NameAttribute(*part) for part in more])
+
+
+def alternative(text):
+    """A subject alternative name."""
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.RFC822Name(text) if "@" in text else x509.DNSName(text)
 
 
 def load_certs(pem):
@@ -76,6 +90,10 @@ def subject(cert_or_csr):
     def values(oid):
         return [a.value for a in cert_or_csr.subject.get_attributes_for_oid(oid)]
     return values(NameOID.ORGANIZATION_NAME), values(NameOID.COMMON_NAME)
+
+
+def common_name(cert_or_csr):
+    return subject(cert_or_csr)[1][0]
 
 
 def b64url(data):
@@ -107,9 +125,14 @@ class Identity:
         return b"".join(cert_pem(cert) for cert in self.certs)
 
     @property
+    def pair(self):
+        """Chain and key as PEM."""
+        return self.chain, key_pem(self.key)
+
+    @property
     def combined(self):
         """The layout of kubelet-client-current.pem."""
-        return self.chain + key_pem(self.key)
+        return b"".join(self.pair)
 
     def write(self, path):
         path.write_bytes(self.combined)
@@ -161,15 +184,9 @@ class CA:
         """This CA and the ones above it, without the root."""
         return (self.cert, *self.parent.chain()) if self.parent else ()
 
-    def serving(self, names=("127.0.0.1", "localhost", "kubernetes"), *, start=-5 * MINUTE, end=YEAR):
+    def serving(self, names=("127.0.0.1", "localhost", "kubernetes"), *, cn="kube-apiserver", start=-5 * MINUTE, end=YEAR):
         key = new_key()
-        sans = []
-        for entry in names:
-            try:
-                sans.append(x509.IPAddress(ipaddress.ip_address(entry)))
-            except ValueError:
-                sans.append(x509.DNSName(entry))
-        cert = self._issue(key.public_key(), name("kube-apiserver"), start, end, eku=[SERVER_AUTH], sans=sans,
+        cert = self._issue(key.public_key(), name(cn), start, end, eku=[SERVER_AUTH], sans=list(map(alternative, names)),
                            usage=_usage(digital_signature=True, key_encipherment=True))
         return Identity(key, cert, *self.chain())
 
@@ -179,18 +196,30 @@ class CA:
         usage = _usage(digital_signature=True, key_encipherment=True, key_cert_sign=ca)
         return self._issue(public_key, name(cn, orgs), start, end, ca=ca, eku=list(eku), usage=usage, sans=list(sans))
 
-    def node(self, node="node-1", **options):
+    def user(self, cn, orgs=(), *, key="ec", **options):
+        """A client certificate and its key."""
+        key = new_key(key)
+        return Identity(key, self.client(key.public_key(), cn, orgs, **options), *self.chain())
+
+    def node(self, node="node-1", *, orgs=(NODES,), **options):
         """A whole node identity, as a machine that joined before has it."""
-        key = new_key(options.pop("key", "ec"))
-        return Identity(key, self.client(key.public_key(), node_user(node), **options), *self.chain())
+        return self.user(node_user(node), orgs, **options)
 
 
-def sign_csr(key, cn, orgs=(NODES,), *, sans=()):
-    """A PEM CSR of our own, for tests that submit one in the machine's place."""
-    builder = x509.CertificateSigningRequestBuilder().subject_name(name(cn, orgs))
+def sign_csr(key, cn, orgs=(NODES,), *, more=(), sans=()):
+    """A PEM CSR of our own, for tests that submit one in the machine's place. `sans` are texts."""
+    builder = x509.CertificateSigningRequestBuilder().subject_name(name(cn, orgs, more))
     if sans:
-        builder = builder.add_extension(x509.SubjectAlternativeName(list(sans)), False)
+        builder = builder.add_extension(x509.SubjectAlternativeName(list(map(alternative, sans))), False)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def prove(key, pem, token_id):
+    """What a machine with an enrolled key appends to its CSR."""
+    message = f"node-bootstrap attestation v2\n{token_id}\n".encode() + hashlib.sha256(der(x509.load_pem_x509_csr(pem))).digest()
+    signature = base64.encodebytes(key.sign(message, ec.ECDSA(hashes.SHA256()))).replace(b"\n", b"")
+    lines = b"\n".join(signature[i:i + 64] for i in range(0, len(signature), 64))
+    return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + lines + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"
 
 
 USAGES = ("digital signature", "key encipherment", "client auth")

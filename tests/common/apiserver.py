@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A scripted HTTPS API server: what a joining machine sees of a Kubernetes control plane.
 
@@ -8,7 +7,7 @@ front of the healthy answer with `server.on(kind, action, times=…)` (see fault
 arrives is recorded: `server.connections`, `server.requests`; whatever a machine must never do is in
 `cluster.violations`.
 
-As a program it is a small control plane for demonstrations: it writes what a machine needs to know
+As a program (`python3 -m common.apiserver`) it is a small control plane for demonstrations: it writes what a machine needs to know
 into a folder and logs the requests.
 """
 
@@ -27,10 +26,8 @@ import time
 import urllib.parse
 from dataclasses import dataclass
 
-import csrs
-import endpoint
-import pki
-from endpoint import Reply, Stream
+from . import csrs, endpoint, pki
+from .endpoint import Reply, Stream
 
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 NODES = "/api/v1/nodes"

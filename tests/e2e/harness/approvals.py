@@ -1,23 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificate signing requests for a node that does not exist, submitted as the API server sees them."""
+"""Requests for a node that does not exist, as `node-bootstrap-admin approve` judges them."""
 
-import base64
-import hashlib
-import itertools
-import json
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-
-from . import controlplane, pki
-from .wait import until
+from common import pki
+from common.csrs import pending
+from common.wait import until
+from . import controlplane
 
 GROUP = "system:bootstrappers:node-bootstrap"
-CLIENT, SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
-CLIENT_USAGES, SERVING_USAGES = (["digital signature", "key encipherment", f"{kind} auth"] for kind in ("client", "server"))
-numbers = itertools.count(1)
 
 
 class Place:
@@ -37,22 +26,11 @@ class Place:
         })
         return token
 
-    def submit(self, *, user=None, groups=None, signer=CLIENT, usages=None, organizations=("system:nodes",), names=(), proof=None, node=None):
+    def submit(self, *, user=None, groups=None, organizations=(pki.NODES,), names=(), proof=None, node=None, **csr):
         """A request as this user submits it; returns its name."""
-        builder = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node or self.node}", *organizations))
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        request = builder.sign(pki.new_key(), hashes.SHA256())
-        text = request.public_bytes(Encoding.PEM) + (sign(proof, request, self.token.id) if proof else b"")
-        name = f"csr-approve-{next(numbers)}"
-        usages = usages or (CLIENT_USAGES if signer == CLIENT else SERVING_USAGES)
-        csr = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
-               "spec": {"request": base64.b64encode(text).decode(), "signerName": signer, "usages": usages}}
-        path = self.cluster.work / f"{name}.json"
-        path.write_text(json.dumps(csr))
-        user, groups = user or f"system:bootstrap:{self.token.id}", groups or ("system:bootstrappers", GROUP)
-        as_user = [f"--as={user}", *(f"--as-group={group}" for group in (*groups, "system:authenticated"))]
-        self.cluster.kubectl("create", "--filename", str(path), *as_user)
+        pem = pki.sign_csr(pki.new_key(), pki.node_user(node or self.node), organizations, sans=names)
+        name = self.cluster.submit(pem + (pki.prove(proof, pem, self.token.id) if proof else b""), user=user or f"system:bootstrap:{self.token.id}",
+                                   groups=groups or ("system:bootstrappers", GROUP), **csr)
         self.names.append(name)
         return name
 
@@ -96,29 +74,3 @@ class Place:
             self.cluster.request("DELETE", record)
         if self.cluster.node(self.node):
             self.cluster.request("DELETE", f"/api/v1/nodes/{self.node}")
-
-
-def pending(text):
-    """What `approve` lists, by the name of the request."""
-    items, item = {}, {}
-    for line in text.splitlines()[1:]:
-        if not line.startswith("    "):
-            name, node, kind, _, *state, proof = line.split()
-            item = items[name] = {"node": node, "kind": kind, "state": " ".join(state), "proof": proof, "names": []}
-        elif line.startswith("    requested by "):
-            item["requestor"] = line.removeprefix("    requested by ")
-        elif line.startswith("    name: "):
-            item["names"].append(line.removeprefix("    name: "))
-        else:
-            item["verdict"] = line.strip()
-            item["suspicious"] = not item["verdict"].startswith(("ok: ", "check it: "))
-    return items
-
-
-def sign(key, request, token_id):
-    """What a machine with an enrolled key appends to its request."""
-    message = f"node-bootstrap attestation v2\n{token_id}\n".encode() + hashlib.sha256(request.public_bytes(Encoding.DER)).digest()
-    proof = key.sign(message, ec.ECDSA(hashes.SHA256()))
-    lines = base64.encodebytes(proof).replace(b"\n", b"")
-    wrapped = b"\n".join(lines[i:i + 64] for i in range(0, len(lines), 64))
-    return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + wrapped + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"
