@@ -183,6 +183,7 @@ class ApiServer(endpoint.Endpoint):
         self._advertise, self._identity = advertise, identity or cluster.ca.serving()
         self.prefix = ""                # of every path, as behind Rancher: /k8s/clusters/c-1
         self.tls_options = lambda context: None
+        self._made = None, None         # what the last context was made for, and that context
 
     @property
     def url(self):
@@ -215,7 +216,16 @@ class ApiServer(endpoint.Endpoint):
         return [request.kind for request in self.requests if request.kind != "node"]
 
     def secure(self, connection):
-        connection.handshake(self._context())
+        wanted = self._identity, self.verifiers(), self.tls_options
+        made_for, context = self._made
+        if made_for != wanted:
+            context = self._context()
+            self._made = wanted, context
+        connection.handshake(context)
+
+    def verifiers(self):
+        """The CAs whose client certificates are accepted."""
+        return [self.cluster.signer]
 
     def _context(self):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -223,9 +233,10 @@ class ApiServer(endpoint.Endpoint):
             pem.write(self._identity.combined)
             pem.flush()
             context.load_cert_chain(pem.name)
-        context.load_verify_locations(cadata=self.cluster.signer.pem.decode())
+        context.load_verify_locations(cadata="".join(ca.pem.decode() for ca in self.verifiers()))
         context.verify_mode = ssl.CERT_OPTIONAL
         context.set_alpn_protocols(["http/1.1"])
+        context.sni_callback = endpoint.note_server_name
         self.tls_options(context)
         return context
 

@@ -90,8 +90,9 @@ class Connection:
         self._buffer = b""
 
     def handshake(self, context):
-        context.sni_callback = lambda sock, name, _: setattr(self, "server_name", name)
-        self.sock = context.wrap_socket(self.sock, server_side=True)
+        self.sock = context.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
+        self.sock.connection = self
+        self.sock.do_handshake()
         self.tls = True
         self.peer = self.sock.getpeercert() or None
         if self.peer:
@@ -124,6 +125,11 @@ class Connection:
             self._more()
         body, self._buffer = self._buffer[:length], self._buffer[length:]
         return self.server.request_type(method, target, headers, body, self, time.monotonic())
+
+
+def note_server_name(sock, name, _):
+    """For SSLContext.sni_callback: a context is shared by connections."""
+    sock.connection.server_name = name
 
 
 class Endpoint:

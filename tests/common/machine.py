@@ -2,6 +2,7 @@
 """A machine that joins: the real programs, run in folders of their own, as the unit would run them."""
 
 import base64
+import functools
 import glob
 import itertools
 import json
@@ -25,6 +26,7 @@ NODE = "node-1"
 TOKEN = "abcdef.0123456789abcdef"
 TOKEN_ID, SECRET = TOKEN.split(".")
 TOKEN_SOURCE = "credential 'node-bootstrap.token'"
+BUILD = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build").resolve()   # programs have another working directory
 RECORDED = 99           # exit status of the program that inspect() has in the place of join
 # What a program may report where so much else runs that its time was over before it met the fault of a case.
 OUT_OF_TIME = {"endpoint-unreachable", "endpoint-unresolved", "metadata-unreachable", "csr-pending"}
@@ -35,12 +37,12 @@ KEPT = {key: value for key, value in os.environ.items() if key.startswith(("ASAN
 _numbers = itertools.count(1)
 
 
+@functools.cache        # the search costs more than the start of a program
 def find_program(name):
-    folder = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
-    for path in sorted(folder.glob(f"**/{name}")):
+    for path in sorted(BUILD.glob(f"**/{name}")):
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
-    raise AssertionError(f"{name} is not built in {folder}: meson compile, or set NB_BUILDDIR")
+    raise AssertionError(f"{name} is not built in {BUILD}: meson compile, or set NB_BUILDDIR")
 
 
 def find_faketime():

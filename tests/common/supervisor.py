@@ -105,10 +105,11 @@ class Supervisor(apiserver.ApiServer):
         super().__init__(cluster, *arguments, **options)
         self.is_apiserver = is_apiserver
 
+    def verifiers(self):
+        return [*super().verifiers(), *self.cluster.others]
+
     def _context(self):
         context = super()._context()
-        for ca in self.cluster.others:
-            context.load_verify_locations(cadata=ca.pem.decode())
         context.verify_flags |= NO_CHECK_TIME
         return context
 

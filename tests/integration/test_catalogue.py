@@ -2,7 +2,6 @@
 """Each row of failures.def is in the manual pages and `explain`, and in the catalogue unless it needs nothing; nothing else is."""
 
 import configparser
-import os
 import pathlib
 import re
 import subprocess
@@ -10,9 +9,9 @@ import sys
 
 from common import SOURCE, documentation
 from common.failures import FAILURES
+from common.machine import BUILD
 from .command_line import complete, explain, one_line, plain
 
-BUILD = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 EVENTS = {code for code, row in FAILURES.items() if row["class"] == "event"}
 PARTS = ("subject", "what", "unchanged", "remedy")
 QUIET = {code for code, row in FAILURES.items() if row["remedy"].startswith("Nothing to do.")}

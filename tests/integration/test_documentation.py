@@ -3,7 +3,6 @@
 
 import fnmatch
 import html.parser
-import os
 import pathlib
 import re
 import subprocess
@@ -15,7 +14,7 @@ import yaml
 
 from common import SOURCE, documentation, metadata
 from common.failures import FAILURES
-from common.machine import find_program
+from common.machine import BUILD, find_program
 
 MAN = SOURCE / "man"
 
@@ -290,13 +289,12 @@ def test_credentials_are_listed():
 
 @pytest.mark.parametrize("example", documentation.examples("unit"), ids=str)
 def test_systemd_accepts_unit(tmp_path, example):
-    build = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
     name = example.argument
-    is_drop_in = (build / "units" / name).exists() or (SOURCE / "units" / name).exists() or name == "kubelet.service"
+    is_drop_in = (BUILD / "units" / name).exists() or (SOURCE / "units" / name).exists() or name == "kubelet.service"
     path = tmp_path / f"{name}.d/50-example.conf" if is_drop_in else tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(example.text)
-    done = subprocess.run([SOURCE / "tests/lint/units", build / "units/node-bootstrap.service", SOURCE / "units", tmp_path],
+    done = subprocess.run([SOURCE / "tests/lint/units", BUILD / "units/node-bootstrap.service", SOURCE / "units", tmp_path],
                           check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout
 
@@ -304,8 +302,8 @@ def test_systemd_accepts_unit(tmp_path, example):
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """What the build installs."""
-    build, root = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build"), tmp_path_factory.mktemp("root")
-    subprocess.run(["meson", "install", "--quiet", "--no-rebuild", "--destdir", root, "-C", build], check=True, stdout=subprocess.DEVNULL)
+    root = tmp_path_factory.mktemp("root")
+    subprocess.run(["meson", "install", "--quiet", "--no-rebuild", "--destdir", root, "-C", BUILD], check=True, stdout=subprocess.DEVNULL)
     return root
 
 
@@ -359,8 +357,7 @@ class Anchors(html.parser.HTMLParser):
 
 def test_pages_as_html(tmp_path):
     """Each page is in the index, and each link within and between the pages has its target: the sections in .Sx exist."""
-    build = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
-    subprocess.run([SOURCE / "packaging/build-html", build / "man", tmp_path], check=True)
+    subprocess.run([SOURCE / "packaging/build-html", BUILD / "man", tmp_path], check=True)
     found = {path.name: Anchors(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.html")}
     pages = {f"{path.stem}.html" for path in documentation.PAGES}
     assert set(found) == pages | {"index.html"} and pages <= found["index.html"].links

@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from common import SOURCE, documentation
-from common.machine import find_program
+from common.machine import BUILD, find_program
 from .written_files import check_files, files_of, from_butane, without_urls
 
 EXAMPLES = SOURCE / "packaging/examples"
-BUILD = Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 TOKEN = "abcdef.0123456789abcdef"
 
 
