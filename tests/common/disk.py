@@ -82,7 +82,7 @@ def decode(word):
 def replay(machine, root, strace, argv):
     """All distinct states below `root` that a power cut can leave while the command runs."""
     disk, trace = Disk(root), machine.path / "trace"
-    run = machine.new_run([strace, "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", str(trace), *argv],
+    run = machine.new_run([strace, "-f", "--seccomp-bpf", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", str(trace), *argv],
                           {**machine.environment, "ASAN_OPTIONS": "detect_leaks=0"})
     machine.runs.append(run)
     assert run.wait().exit == 0, run.stderr

@@ -16,11 +16,31 @@ from . import admin, crash
 SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
 
 
-def pytest_configure():
+# Fixtures that do the work of a whole module: tests that use one run in one process (pytest-xdist's --dist=loadgroup).
+SHARED = {"played", "installed"}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--only-each-release", action="store_true", help="only the tests that are marked each_release")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "each_release: depends on the version of systemd, of libcurl or of a TLS library, or on the kernel")
     try:
         namespace.hide_machine()
     except OSError as error:
         pytest.exit(str(error), 1)
+
+
+@pytest.hookimpl(tryfirst=True)     # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config, items):
+    if config.option.only_each_release:
+        config.hook.pytest_deselected(items=[item for item in items if not item.get_closest_marker("each_release")])
+        items[:] = [item for item in items if item.get_closest_marker("each_release")]
+    for item in items:
+        if SHARED & set(item.fixturenames):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)     # the longest ones first
 
 
 @pytest.fixture(autouse=True)
@@ -65,15 +85,14 @@ def token():
     return machines.TOKEN
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def strace():
     return shutil.which("strace") or pytest.skip("strace is not installed")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def crash_table():
     """With -s: command, call, points, outcomes."""
-    crash.TABLE.clear()
     yield
     for (command, call), outcomes in sorted(crash.TABLE.items()):
         words = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))

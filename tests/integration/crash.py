@@ -4,38 +4,60 @@
 import collections
 import re
 import shutil
-import subprocess
 
 from common.machine import find_program
 
 STEPS = "openat,mkdirat,mkdir,fchmod,write,fsync,renameat,renameat2,rename,linkat,link,symlinkat,symlink,unlinkat,unlink"
 LIBRARY = re.compile(r'openat\(AT_FDCWD, "(?:(?:/usr)?/lib\S*/lib[^/"]+\.so[.\d]*|/etc/ld\.so\.cache)",')
 TABLE = collections.defaultdict(collections.Counter)      # (command, call) -> how often which outcome; the fixture crash_table prints it
+# Traced calls that change no file; a call that failed changes none either.
+HARMLESS = re.compile(r"fsync\(|write\([12],|openat\((?!.*(?:O_CREAT|O_TRUNC|O_TMPFILE))|.* = -1 ")
 # The leak detector of a sanitized build does not work under strace.
 WITHOUT_LEAK_DETECTION = {"ASAN_OPTIONS": "detect_leaks=0"}
 
 
+def strace_words(machine, inject=None):
+    """Without --seccomp-bpf strace stops a program at each of its calls. With it, it does not deliver signals."""
+    quick = [] if inject and ":signal=" in inject else ["--seccomp-bpf"]
+    return ["-f", *quick, "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}", *(["-e", f"inject={inject}"] if inject else [])]
+
+
 def traced(machine, strace, program, *arguments, inject=None):
-    command = ["-f", "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}"] + (["-e", f"inject={inject}"] if inject else [])
-    return machine.start(strace, *command, machine.program(program), *arguments, environment=WITHOUT_LEAK_DETECTION).wait()
+    words = [*strace_words(machine, inject), machine.program(program), *arguments]
+    return machine.start(strace, *words, environment=WITHOUT_LEAK_DETECTION).wait()
 
 
-def points(machine):
-    """Every (call, number) to inject a fault into, without the opens of shared libraries; strace counts for each process."""
-    numbers, found = collections.Counter(), {}
+def steps(machine):
+    """(call, number), and the line of the trace, without the opens of shared libraries; strace counts for each process."""
+    numbers = collections.Counter()
     for line in (machine.path / "trace").read_text().splitlines():
         step = re.match(r"(?:(\d+) +)?(\w+)\(", line)
         if step:
             numbers[step.groups()] += 1
             if not LIBRARY.search(line):
-                found[step[2], numbers[step.groups()]] = True
-    return list(found)
+                yield (step[2], numbers[step.groups()]), line[step.start(2):]
+
+
+def points(machine):
+    """Every (call, number) to inject an error into."""
+    return list(dict.fromkeys(point for point, _ in steps(machine)))
+
+
+def moments(machine, *calls):
+    """Every (call, number) at which to kill a process that is alone: the first one, and the first one after each change of a file.
+    At the others a kill leaves the same files. With `calls`, only changes by these count."""
+    found, has_changed = [], True
+    for point, line in steps(machine):
+        if has_changed:
+            found.append(point)
+        has_changed = not HARMLESS.match(line) and (not calls or point[0] in calls)
+    return found
 
 
 def put_back(machine, files):
     """Puts root and state back to what `files` holds."""
     for folder in (machine.root, machine.state):
-        subprocess.run(["rm", "-rf", "--", str(folder)], check=True)
+        shutil.rmtree(folder)
         shutil.copytree(files / folder.name, folder, symlinks=True)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from common import csrs, pki
 from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
-from .crash import TABLE, points, put_back, save, traced
+from .crash import TABLE, moments, points, put_back, save, traced
 from .installed import FLAGS, SERVER, other_cluster, snapshot
 
 pytestmark = pytest.mark.usefixtures("crash_table")
@@ -56,7 +56,7 @@ def test_installer_is_killed(machine, cluster, strace, rejoin):
     files = save(machine)
     install(machine, strace).joined()
     found = set()
-    for name, number in points(machine):
+    for name, number in moments(machine):
         put_back(machine, files)
         run = install(machine, strace, f"{name}:signal=KILL:when={number}")
         where = f"killed at {name} {number}"
@@ -85,9 +85,7 @@ def test_folders_of_an_installer_that_is_killed(machine, cluster, strace):
     files = save(machine)
     install(machine, strace).joined()
     expected = modes()
-    for name, number in points(machine):
-        if name not in ("mkdirat", "openat", "fchmod"):
-            continue
+    for name, number in moments(machine, "mkdirat", "fchmod"):
         put_back(machine, files)
         install(machine, strace, f"{name}:signal=KILL:when={number}")
         machine.install().joined()
@@ -103,7 +101,7 @@ def test_installer_is_killed_while_it_discards(machine, cluster, strace):
     install(machine, strace).joined()
     assert not token.exists()
     found = set()
-    for name, number in points(machine):
+    for name, number in moments(machine):
         put_back(machine, files)
         install(machine, strace, f"{name}:signal=KILL:when={number}")
         found.add((consistent(machine, None), token.exists()))

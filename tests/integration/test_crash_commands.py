@@ -9,25 +9,24 @@ import subprocess
 import pytest
 
 from common.machine import TOKEN, Machine, find_program
-from .crash import SECOND, STEPS, TABLE, points, put_back, save, setup_argv
+from .crash import SECOND, TABLE, WITHOUT_LEAK_DETECTION, moments, points, put_back, save, setup_argv, strace_words
 from .installed import snapshot
 
 pytestmark = pytest.mark.usefixtures("crash_table")
 
 
 def traced(machine, strace, argv, inject=None):
-    words = ["-f", "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}"] + (["-e", f"inject={inject}"] if inject else [])
-    run = machine.new_run([strace, *words, *argv], {**machine.environment, "ASAN_OPTIONS": "detect_leaks=0"})
+    run = machine.new_run([strace, *strace_words(machine, inject), *argv], {**machine.environment, **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
     return run.wait()
 
 
 def each_point(machine, strace, command, argv, prepare):
-    """Injects a fault into every call of every kind; yields each outcome for the caller to verify."""
+    """Kills the command at each moment; yields each outcome for the caller to verify."""
     prepare()
     run = traced(machine, strace, argv)
     assert run.exit == 0, run.stderr
-    for call, number in points(machine):
+    for call, number in moments(machine):
         prepare()
         run = traced(machine, strace, argv, f"{call}:signal=KILL:when={number}")
         where = f"{command} killed at {call} {number}"

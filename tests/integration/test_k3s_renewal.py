@@ -11,7 +11,7 @@ from cryptography import x509
 from common import faults, pki
 from common.failures import FAILURES
 from common.machine import HEADER, NODE, Machine, to_yaml
-from .crash import TABLE, points, put_back, save, traced
+from .crash import TABLE, moments, points, put_back, save, traced
 from .installed import contents
 from .k3s import PASSWORD_FILE, USER, K3sWorld
 from .kubelet_config import CONFIG, FILTERED
@@ -419,7 +419,7 @@ def test_installer_is_killed(world, strace):
     files = save(machine)
     traced_install(machine, strace).joined()
     found = set()
-    for name, number in points(machine):
+    for name, number in moments(machine):
         put_back(machine, files)
         run = traced_install(machine, strace, f"{name}:signal=KILL:when={number}")
         where = f"killed at {name} {number}"

@@ -9,7 +9,7 @@ import pytest
 from common import apiserver, faults, pki
 from common.failures import FAILURES
 from common.machine import HEADER, SECRET, Machine, to_yaml
-from .crash import TABLE, points, put_back, save, traced
+from .crash import TABLE, moments, points, put_back, save, traced
 from .installed import contents, refresh_handoff, status
 
 pytestmark = pytest.mark.usefixtures("crash_table")
@@ -392,7 +392,7 @@ def test_installer_is_killed(world, strace):
     machine, world.strace = world.machine, strace
     files, before, after = changed_cluster(world)
     found = set()
-    for name, number in points(machine):
+    for name, number in moments(machine):
         put_back(machine, files)
         run = traced_install(machine, strace, f"{name}:signal=KILL:when={number}")
         where = f"killed at {name} {number}"
