@@ -17,6 +17,7 @@ from common.wait import until
 from . import admin
 from .admin_cluster import Cluster
 
+pytestmark = pytest.mark.each_release
 TOKENS = "list secrets"
 POD = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 DEFAULT = pathlib.Path("/etc/kubernetes/admin.conf")

@@ -11,6 +11,7 @@ from common import apiserver, faults, pki
 from common.machine import SECRET, TOKEN, TOKEN_ID, Machine
 from .join_methods import Case, bootstrap_kubeconfig, data
 
+pytestmark = pytest.mark.each_release
 OTHER = "fedcba.fedcba9876543210"
 OTHER_ID, OTHER_SECRET = OTHER.split(".")
 ACCOUNT = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"

@@ -19,6 +19,7 @@ from .check_join import put_client
 from .journal import MACHINE_ID, Journal
 from .manager import Manager
 
+pytestmark = pytest.mark.each_release
 CODE = "kubelet-unprepared"
 GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node-bootstrap.service"]}
 # Around the program: systemd runs; nothing of the machine is touched.

@@ -10,6 +10,7 @@ from common import apiserver, faults, pki
 from common.machine import SECRET, TOKEN_ID, Case
 from .attackers import Play, plays
 
+pytestmark = pytest.mark.each_release
 OTHER = "zyxwvu"
 KEY = "jws-kubeconfig-" + TOKEN_ID
 

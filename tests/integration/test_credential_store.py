@@ -9,6 +9,8 @@ from common.machine import TOKEN
 from common.wait import PATIENCE
 from .check import OTHER, Place
 
+pytestmark = pytest.mark.each_release
+
 
 @pytest.fixture
 def place(tmp_path):

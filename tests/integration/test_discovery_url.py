@@ -10,6 +10,7 @@ from common.machine import TOKEN_ID, Machine
 from .attackers import UrlPlay, plays
 from .join_methods import Case, World, bootstrap_kubeconfig, data
 
+pytestmark = pytest.mark.each_release
 SECRET_VALUE = "hunter2hunter2hunter2"
 PATH = "/fleet/cluster-info.yaml"
 CHECKED = ["cluster-info", "create", "watch"]

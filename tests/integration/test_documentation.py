@@ -118,6 +118,7 @@ def test_every_guarantee_has_its_test():
         assert f"\ndef {name}(" in (SOURCE / path).read_text(), link
 
 
+@pytest.mark.each_release
 def test_tested_with_this_distribution():
     """The rows of CI are those in which CI runs this test: tests/run does so in both releases."""
     here = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
@@ -287,6 +288,7 @@ def test_credentials_are_listed():
         assert known == set(re.findall(r"^\.It\n\.Pa (node-bootstrap\.\S+)$", files, re.M)), name
 
 
+@pytest.mark.each_release
 @pytest.mark.parametrize("example", documentation.examples("unit"), ids=str)
 def test_systemd_accepts_unit(tmp_path, example):
     name = example.argument

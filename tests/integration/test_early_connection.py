@@ -7,10 +7,13 @@ import socket
 import subprocess
 import threading
 
+import pytest
+
 from common import faults
 from common.wait import PATIENCE, until
 from .processes import nobody_left, workers
 
+pytestmark = pytest.mark.each_release
 EARLY = 2           # the number of the connection
 
 

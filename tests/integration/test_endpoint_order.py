@@ -3,9 +3,12 @@
 
 import re
 
+import pytest
+
 from common import faults
 from common.wait import until
 
+pytestmark = pytest.mark.each_release
 DELAY = 0.25        # NEXT_AFTER_MS in race.c
 CONNECT_TIMEOUT = 5     # what an endpoint that is waited for costs, at the least
 

@@ -17,6 +17,7 @@ from common.machine import Case, find_program
 from . import handshakes
 from .attackers import Play, plays
 
+pytestmark = pytest.mark.each_release
 numbers = itertools.count(1)
 
 UNREACHABLE = ("endpoint-unreachable", 69)

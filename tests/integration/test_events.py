@@ -19,6 +19,7 @@ from .cloud import CloudWorld
 from .journal import INSIDE, Socket
 from .k3s import K3sWorld, Rejoin
 
+pytestmark = pytest.mark.each_release
 PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
 
 

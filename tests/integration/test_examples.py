@@ -128,6 +128,7 @@ def test_drop_in_is_the_documented_one(name, unit):
     assert text in [example.text for example in documentation.examples("unit") if example.argument == unit]
 
 
+@pytest.mark.each_release
 def test_systemd_accepts_the_summary(tmp_path):
     """With the drop-in that starts it; its exposure is at most that of our own services."""
     drop_in = tmp_path / "node-bootstrap.service.d/summary.conf"

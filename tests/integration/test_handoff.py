@@ -18,6 +18,7 @@ from common.machine import NODE, SECRET, Machine, node_kubeconfig
 from .installed import SERVER, snapshot
 from .join_methods import DOCUMENT, K3S, URL, discover_by
 
+pytestmark = pytest.mark.each_release
 MALFORMED = ("handoff-malformed", 65)
 UNTRUSTED = ("handoff-untrusted", 76)
 UNUSABLE = ("certificate-unusable", 76)

@@ -16,6 +16,7 @@ from common.wait import until
 from . import handshakes
 from .processes import nobody_left, processes
 
+pytestmark = pytest.mark.each_release
 ATTACKS = {
     "RSA of 64 kbit": handshakes.huge_rsa(),
     "DHE of 64 kbit": handshakes.huge_dhe(),

@@ -14,6 +14,8 @@ from common import apiserver, csrs, faults, pki
 from common.machine import SECRET, TOKEN_ID, Case
 from .attackers import Play, plays
 
+pytestmark = pytest.mark.each_release
+
 
 def beside_the_pinned_ca(server_elsewhere):
     """The pinned CA is public: a holder of the token signs a bundle of it and a CA of its own."""

@@ -18,6 +18,7 @@ from common import pki
 from common.machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig, to_yaml
 from .installed import FLAGS, INSTANCE, OWN_ARGUMENTS, RUNTIME, SERVER, snapshot
 
+pytestmark = pytest.mark.each_release
 OTHER = pki.CA("other")
 
 

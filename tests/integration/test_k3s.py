@@ -9,6 +9,7 @@ from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
 from .attackers import K3sPlay, plays
 from .k3s import SERVER_SECRET, USER, K3sCase, K3sWorld
 
+pytestmark = pytest.mark.each_release
 UNTRUSTED = ("tls-untrusted", 76)
 UNUSABLE = ("certificate-unusable", 76)
 MALFORMED = ("answer-malformed", 65)

@@ -17,6 +17,7 @@ from .documented_methods import BEARER, METHODS, OTHER, K3sWorld, at
 from .installed import contents
 from .k3s import SERVER_SECRET
 
+pytestmark = pytest.mark.each_release
 BEARER_CERTIFICATE = "system:serviceaccount:fleet:bootstrap"
 
 

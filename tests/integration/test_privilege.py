@@ -19,7 +19,7 @@ from .check import kubelet_below
 from .cloud import CloudWorld
 from .socket_owners import FIND, Watch, assert_unprivileged
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = [pytest.mark.each_release, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 def test_unprivileged_process_queries_the_api_server(world):
     watch = Watch(world.server)

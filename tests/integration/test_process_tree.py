@@ -18,6 +18,7 @@ from .crash import WITHOUT_LEAK_DETECTION
 from .installed import SERVER
 from .processes import processes
 
+pytestmark = pytest.mark.each_release
 NOBODY = 65534
 CAP_DAC_OVERRIDE = 1 << 1
 

@@ -13,6 +13,7 @@ from common import apiserver, faults, pki
 from common.machine import TOKEN_ID, Machine
 from .join_methods import World
 
+pytestmark = pytest.mark.each_release
 DEAD = "http://127.0.0.1:1"
 PINNED = 2      # connections of a join by token: the unverified one, and the verified one
 

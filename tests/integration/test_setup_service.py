@@ -13,6 +13,7 @@ from common.failures import FAILURES
 from common.machine import TOKEN, Machine, find_program
 from .manager import Manager
 
+pytestmark = pytest.mark.each_release
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
 OTHER = "ghijkl.fedcba9876543210"
 SETUP = ["setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32]

@@ -10,6 +10,7 @@ from common.failures import FAILURES
 from common.machine import NODE, SECRET, TOKEN_ID, World
 from .journal import SECOND, Journal, LoggingMachine
 
+pytestmark = pytest.mark.each_release
 NAME = "cp.example.org"
 
 

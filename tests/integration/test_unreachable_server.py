@@ -3,11 +3,14 @@
 
 import signal
 
+import pytest
+
 from common import csrs, faults
 from common.wait import until
 from .kubelet_config import config_map
 from .processes import nobody_left
 
+pytestmark = pytest.mark.each_release
 WARNING = "but kubelet will use the server in cluster-info"
 
 

@@ -15,6 +15,9 @@ from .cloud import CloudCase
 from .join_methods import World as MethodWorld
 from .k3s import K3sCase
 
+pytestmark = pytest.mark.each_release
+
+
 # What faults.py has, each name once. How a behaviour is brought about: for a request, at connect, in TLS.
 
 HELPERS = {"healthy", "in_turn", "flaky", "Proxy", "BlackHole", "dead_endpoint", "shut_down"}

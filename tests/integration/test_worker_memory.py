@@ -18,7 +18,7 @@ from .crash import WITHOUT_LEAK_DETECTION
 from .join_methods import World
 from .memory import processes_with
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = [pytest.mark.each_release, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from common.wait import until
 from .crash import WITHOUT_LEAK_DETECTION
 from .installed import SERVER
 
+pytestmark = pytest.mark.each_release
+
 
 def traced(machine, strace, *argv, words=()):
     """The trace of all file system calls of `argv`; descriptors with their paths."""
