@@ -77,6 +77,15 @@ def rows_of(heading):
     return rows[2:]
 
 
+def page(name):
+    return plain((SOURCE / f"man/{name}.in").read_text(encoding="ascii"))
+
+
+def credentials():
+    """The names that node-bootstrap.service(8) lists."""
+    return set(re.findall(r"^\.It Li (node-bootstrap\.[a-z-]+)$", page("node-bootstrap.service.8"), re.M))
+
+
 # What tests/demo records, which the README quotes.
 
 RECORDING = SOURCE / "docs/demo.cast"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from common import SOURCE, documentation
+from common import SOURCE, documentation, failures
 from common.machine import find_program
+from .tables import tables
 
 PAGE = documentation.plain((SOURCE / "man/node-bootstrap-admin.8.in").read_text(encoding="ascii"))
 COMMON = {"help", "version", "kubeconfig", "context"}
@@ -69,21 +70,13 @@ def test_help_names_the_form_of_a_ttl():
 def test_the_failures_are_in_the_page():
     build = Path(find_program("node-bootstrap-admin")).parents[2]
     page = documentation.plain((build / "man/node-bootstrap-admin.8").read_text(encoding="ascii"))
-    codes = re.findall(r"^\[(admin-[a-z-]+)\]$", (SOURCE / "src/admin/admin_failures.def").read_text(), re.M)
+    codes = failures.read("src/admin/admin_failures.def")
     assert len(codes) > 5 and [code for code in codes if f"Sy {code} " not in page] == []
-
-
-def test_metrics_are_listed():
-    """The page has every metric of the program, and no other."""
-    source = (SOURCE / "src/admin/controller/metrics.c").read_text(encoding="utf-8")
-    section = re.search(r"^\.Sh METRICS\n((?:.*\n)*?)(?=\.Sh )", PAGE, re.M)[1]
-    assert set(re.findall(r"put_(?:head|value)\(text, \"(\w+)\"", source)) == set(re.findall(r"^\.It Li node_bootstrap_controller_(\w+)$", section, re.M))
 
 
 def test_the_admission_policy_names_the_groups_and_the_account_of_the_program():
     folder = SOURCE / "packaging/kubernetes"
     account = next(iter(yaml.safe_load_all((folder / "rbac.yaml").read_text(encoding="utf-8"))))["metadata"]
     policy = (folder / "admission-policy/policy.yaml").read_text(encoding="utf-8")
-    groups = {group for path in (SOURCE / "src").rglob("*.h") for group in re.findall(r'"(system:bootstrappers:node-bootstrap[a-z-]*)"', path.read_text())}
-    assert groups and groups <= set(re.findall(r"'(system:bootstrappers:[a-z-]+)'", policy))
+    assert set(tables()["groups"]) <= set(re.findall(r"'(system:bootstrappers:[a-z-]+)'", policy))
     assert f"'system:serviceaccount:{account['namespace']}:{account['name']}'" in policy

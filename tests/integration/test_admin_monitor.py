@@ -3,6 +3,7 @@
 
 import contextlib
 import http.client
+import re
 import socket
 import subprocess
 import time
@@ -10,7 +11,7 @@ import time
 import pytest
 import yaml
 
-from common import SOURCE
+from common import SOURCE, documentation
 from common.wait import until
 from .admin_cluster import AT_ONCE, CSRS, INTERNAL, Cluster, controllers, free_port
 from .objects import PATIENCE
@@ -78,7 +79,10 @@ def test_decisions_are_counted_by_their_reason(cluster, start):
     assert served.metric('decision_duration_seconds_bucket{kind="client",le="+Inf"}') == 1
     assert served.metric("approved_by_others_total") == 0
     assert served.metric('api_requests_total{code="200"}') > 0 and served.metric('api_requests_total{code="404"}') > 0
-    assert "0123456789abcdef" not in served.get("/metrics")[1]
+    text = served.get("/metrics")[1]
+    assert "0123456789abcdef" not in text
+    section = documentation.page("node-bootstrap-admin.8").split(".Sh METRICS\n")[1].split("\n.Sh ")[0]
+    assert set(re.findall("^# TYPE (\\w+)", text, re.M)) == set(re.findall(r"^\.It Li (\w+)$", section, re.M)), "in the manual page"
     assert served.controller.stop(AT_ONCE) == 0, "the thread takes no signal"
 
 

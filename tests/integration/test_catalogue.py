@@ -11,6 +11,7 @@ from common import SOURCE, documentation
 from common.failures import FAILURES
 from common.machine import BUILD
 from .command_line import complete, explain, one_line, plain
+from .tables import tables
 
 EVENTS = {code for code, row in FAILURES.items() if row["class"] == "event"}
 PARTS = ("subject", "what", "unchanged", "remedy")
@@ -108,7 +109,7 @@ def test_routine_is_quiet():
 
 
 def test_fields_in_the_texts_are_fields():
-    known = {"NODE_BOOTSTRAP_" + name for name in re.findall(r"\[NB_FIELD_\w+\] = \"(\w+)\"", (SOURCE / "src/system/log.c").read_text())}
+    known = {"NODE_BOOTSTRAP_" + name for name in tables()["fields"]}
     named = {field for row in FAILURES.values() for part in (*PARTS, K3S) for field in re.findall("@([^@ ]+)@", row.get(part, ""))}
     assert len(named) > 3 and named <= known
 

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from common import SOURCE, apiserver, pki
+from common import apiserver, documentation, pki
 from common.machine import HEADER, SECRET, TOKEN, TOKEN_ID, find_faketime, find_program, to_yaml
 from .check import BASIS, CONFIG, ETC_STORE, OTHER, PIN, PLATFORM, RUN_STORE, SEALED, SYSTEM, Place, sections
+from .tables import tables
 
 MASKED = f"{TOKEN_ID}.****************"
 
@@ -56,11 +57,9 @@ def test_all_shows_every_setting_and_credential(place):
     place.settings()
     place.token()
     found = place.good("--all")
-    keys = re.findall(r'^(?:SETTING|LIST)\(\w+, "([A-Za-z.]+)"', (SOURCE / "src/settings/settings.def").read_text(), re.M)
-    assert len(keys) > 20 and [row.split(":")[0] for row in found["Settings"][:-1]] == [f"- {key}" for key in keys]
+    assert [row.split(":")[0] for row in found["Settings"][:-1]] == [f"- {key}" for key in tables()["settings"]]
     assert "- timeout: infinity (default)" in found["Settings"]
-    names = re.findall(r"define NB_CREDENTIAL_\w+ \"([a-z.-]+)\"", (SOURCE / "src/system/sources.h").read_text())
-    assert {row.split(":")[0][2:] for row in found["Credentials and tokens"][:-1]} == set(names)
+    assert {row.split(":")[0][2:] for row in found["Credentials and tokens"][:-1]} == documentation.credentials()
 
 
 @pytest.mark.parametrize("store", [SYSTEM, ETC_STORE, RUN_STORE])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common import csrs, faults, metadata, pki
+from common import csrs, documentation, faults, metadata, pki
 from common.failures import FAILURES
 from common.machine import NODE, SECRET, TOKEN, Machine, Run, World
 from common.wait import until
@@ -18,6 +18,7 @@ from . import installed, join_configuration, join_methods
 from .cloud import CloudWorld
 from .journal import INSIDE, Socket
 from .k3s import K3sWorld, Rejoin
+from .kubelet_config import config_map
 
 pytestmark = pytest.mark.each_release
 PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
@@ -252,6 +253,19 @@ def test_event(listening, code, priority, kind, happen):
         assert "NODE_BOOTSTRAP_ERROR" not in entry and FAILURES[code]["class"] == "event"
         shown = " ".join(FAILURES[code][part] for part in ("subject", "what", "unchanged", "remedy"))
         assert [field for field in re.findall(r"@([A-Z0-9_]+)@", shown) if field not in entry] == []
+
+
+def test_stages_are_listed(listening):
+    """node-bootstrap.journal(7) has those of a join."""
+    listener = listening(World)
+    world = listener.world
+    world.server.on("other", lambda request: config_map())
+    world.configure(kubelet={"configFrom": "cluster"})
+    join(world)
+    listener.entries("installed")
+    stages = [entry["NODE_BOOTSTRAP_STAGE"] for _, entry in listener.journal.entries if "NODE_BOOTSTRAP_STAGE" in entry]
+    listed = re.search(r"The stage of the join:\n((?:\.Li .*\n|or\n)+)", documentation.page("node-bootstrap.journal.7"))[1]
+    assert {*stages, "connect"} - {"inspect", "install"} == set(re.findall("[a-z-]{4,}", listed)), "connect is silent if it succeeds"
 
 
 def test_failure(listening):

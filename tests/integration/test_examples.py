@@ -13,6 +13,7 @@ import yaml
 
 from common import SOURCE, documentation
 from common.machine import BUILD, find_program
+from .tables import tables
 from .written_files import check_files, files_of, from_butane, without_urls
 
 EXAMPLES = SOURCE / "packaging/examples"
@@ -95,7 +96,7 @@ def test_vmware(tmp_path):
     """govc requires an absolute path; the key is the one that the program reads."""
     words = words_of(tmp_path, "vmware.sh", "govc")
     assert words[:5] == ["vm.change", "-vm", "the root", "-f", f"guestinfo.userdata={tmp_path}/user-data"]
-    assert '_USER_DATA "guestinfo.userdata"' in (SOURCE / "src/platform/guestinfo.h").read_text()
+    assert tables()["guestinfo"][0] == "guestinfo.userdata"
 
 
 @pytest.mark.parametrize("words, expected", [

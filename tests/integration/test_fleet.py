@@ -6,7 +6,6 @@ import fcntl
 import importlib.machinery
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 
@@ -16,6 +15,7 @@ from cryptography.x509.oid import NameOID
 from common import SOURCE, pki
 from common.failures import FAILURES
 from common.machine import KEPT
+from .tables import tables
 
 SCRIPT = SOURCE / "packaging/fleet"
 TOKEN = "abcdef"
@@ -116,9 +116,7 @@ def test_table_controls_no_terminal(script, capsys):
 
 def test_reasons_are_those_of_the_controller(script):
     """Those that it never approves."""
-    text = (SOURCE / "src/admin/policy/verdict.c").read_text()
-    table = text.split("} rows[")[1].split("};")[0]
-    assert script.REFUSED == set(re.findall(r'NB_VERDICT_REFUSE,\s+"(\w+)"', table))
+    assert script.REFUSED == set(tables()["refused"])
 
 
 def run(tmp_path, *words, kubectl="exit 1", admin="exit 70"):

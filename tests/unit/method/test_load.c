@@ -381,6 +381,16 @@ static void loaded(void **state) {
         nb_settings_tokens_done(&tokens);
 }
 
+static void each_method_has_a_row(void **state) {
+        bool has_row[_NB_METHOD_N] = { 0 };
+
+        (void)state;
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++)
+                has_row[cases[i].method] = true;
+        for (size_t i = 0; i < _NB_METHOD_N; i++)
+                assert_true(has_row[i]);
+}
+
 int main(void) {
         char command[128];
         int r;
@@ -391,6 +401,7 @@ int main(void) {
         sources = (struct nb_sources){ .config_directory = folder,
                                        .credentials_directory = folder };
         CASES(cases, loaded);
+        CASE(each_method_has_a_row);
         r = case_run("bootstrap load");
         (void)snprintf(command, sizeof(command), "rm -r %s", folder);
         return system(command) != 0 ? 1 : r;
