@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""page.py VERSION FAILURES.PY FAILURES.DEF FAILURES.MDOC PAGE.IN PAGE: fills in what a manual page has from elsewhere."""
+"""page.py VERSION NUMBERS FAILURES.PY FAILURES.DEF FAILURES.MDOC PAGE.IN PAGE: fills in what a manual page has from elsewhere."""
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -19,12 +20,26 @@ def messages(failures_py, failures_def):
     yield ".El"
 
 
+def read_numbers(path):
+    """name -> value, of each NUMBER(name, expression) that the preprocessor has left."""
+    for name, expression in re.findall(r"^NUMBER\((\w+), (.*)\)$", Path(path).read_text(encoding="utf-8"), re.M):
+        plain = re.sub(r"\((?:uint64_t|size_t)\)|(?<=\d)U?L*", "", expression)
+        value = eval(plain, {"__builtins__": {}})  # pylint: disable=eval-used
+        if value != int(value):
+            sys.exit(f"{path}: {name} is no whole number: {expression}")
+        yield name, int(value)
+
+
 def main():
-    version, failures_py, failures_def, failures_mdoc, page, output = sys.argv[1:]
+    version, numbers, failures_py, failures_def, failures_mdoc, page, output = sys.argv[1:]
     text = Path(page).read_text(encoding="ascii")
     text = text.replace("@VERSION@", version)
+    for name, value in read_numbers(numbers):
+        text = text.replace(f"@{name}@", str(value))
     text = text.replace("@FAILURES@\n", Path(failures_mdoc).read_text(encoding="ascii"))
     text = text.replace("@MESSAGES@", "\n".join(messages(failures_py, failures_def)))
+    if unknown := re.findall(r"@[A-Z]+_[A-Z_]+@", text):
+        sys.exit(f"{page}: nothing has the name {unknown[0]}")
     Path(output).write_text(text, encoding="ascii")
 
 

@@ -6,5 +6,7 @@
 
 #include "system/options.h"
 
+#define NB_REFRESH_TIMEOUT_MS (5 * 60 * 1000) /* of a refresh */
+
 int nb_command_join(struct nb_options *options, struct nb_failure *f);
 int nb_command_refresh(struct nb_options *options, struct nb_failure *f);

@@ -35,8 +35,6 @@
 #include "system/sources.h"
 #include "system/stop.h"
 
-#define TIMEOUT_MS (5 * 60 * 1000)
-
 /* Refuses an empty CA file: without a CA, the system's CAs would verify the server. */
 static int verify_present(const struct nb_cluster *present, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
@@ -316,7 +314,7 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
         _cleanup_(nb_handoff_done) struct nb_handoff handoff = { 0 };
         _cleanup_(renewal_done) struct renewal renewal = { 0 };
         _cleanup_(nb_closep) int state_fd = -1;
-        uint64_t timeout_ms = is_config ? NB_FALLBACK_TIMEOUT_MS : TIMEOUT_MS;
+        uint64_t timeout_ms = is_config ? NB_FALLBACK_TIMEOUT_MS : NB_REFRESH_TIMEOUT_MS;
         struct nb_settings settings;
         int r;
 

@@ -39,6 +39,7 @@
 #include "system/sources.h"
 
 #define NB_CHECK_STATE "/var/lib/node-bootstrap" /* $STATE_DIRECTORY of the service */
+#define NB_CHECK_METADATA_MS 15000               /* short, since a person waits */
 #define NB_CHECK_JSON_MAX ((size_t)1024 * 1024)
 
 /* --- Credentials --- */

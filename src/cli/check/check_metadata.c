@@ -12,8 +12,6 @@
 #include "method/settings_documents.h"
 #include "system/clock.h"
 
-#define PATIENCE_MS 15000 /* short, since a person waits */
-
 /* --- Contents of metadata or user data --- */
 
 static void print_tokens(struct nb_check *check) {
@@ -122,7 +120,8 @@ static int query_metadata(struct nb_check *check, struct nb_failure *f) {
         struct nb_load *load = &check->load;
         const struct nb_metadata *metadata = &load->metadata;
         uint64_t timeout_ms = load->settings.timeout_ms,
-                 patience_ms = timeout_ms < PATIENCE_MS ? timeout_ms : PATIENCE_MS,
+                 patience_ms = timeout_ms < NB_CHECK_METADATA_MS ? timeout_ms
+                                                                 : NB_CHECK_METADATA_MS,
                  deadline_ms = nb_now_ms() + patience_ms;
         char text[NB_FAILURE_DETAIL_MAX];
         int r;

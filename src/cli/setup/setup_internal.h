@@ -32,6 +32,9 @@
 #define NB_SETUP_DOCUMENT "50-setup.yaml"        /* in config.yaml.d */
 #define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
 
+#define NB_SETUP_KUBELET_MS 60000 /* for kubelet to run; from the end of the join */
+/* A kubelet with a wrong configuration or a wrong certificate ends within this time. */
+#define NB_SETUP_SETTLED_USEC ((uint64_t)3 * 1000000)
 #define NB_SETUP_HEADER "# Written by `node-bootstrap setup`, which replaces it.\n"
 #define NB_SETUP_DELIVERED "/run/credentials/@system" /* the credentials of the boot */
 

@@ -17,10 +17,7 @@
 #include "system/unit.h"
 
 #define LOOK_MS 500
-#define QUEUED_LOOKS 2   /* each start is queued for a moment, behind the service's helpers */
-#define KUBELET_MS 60000 /* for kubelet to run; from the end of the join */
-/* A kubelet with a wrong configuration or a wrong certificate ends within this time. */
-#define SETTLED_USEC ((uint64_t)3 * 1000000)
+#define QUEUED_LOOKS 2  /* each start is queued for a moment, behind the service's helpers */
 #define SILENCE_MS 5000 /* of a wait for kubelet, before setup says what it waits for */
 
 struct watch {
@@ -327,7 +324,7 @@ static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t u
                                 return r;
                 } else if (is_active && !kubelet.has_job && !has_ended &&
                            kind != NB_MACHINE_KUBELET_UNPREPARED &&
-                           nb_unit_is_settled(&kubelet, SETTLED_USEC)) {
+                           nb_unit_is_settled(&kubelet, NB_SETUP_SETTLED_USEC)) {
                         *ret_runs = true;
                         return 0;
                 } else if (has_ended || !is_pending || nb_now_ms() >= until_ms) {
@@ -373,7 +370,7 @@ int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
         }
         nb_unit_journal_freep(&watch.journal);
         print_kubelet(&watch);
-        until_ms = nb_now_ms() + KUBELET_MS;
+        until_ms = nb_now_ms() + NB_SETUP_KUBELET_MS;
         if (until_ms > watch.deadline_ms)
                 until_ms = watch.deadline_ms;
         if (r == 0 && setup->wait != NB_SETUP_WAIT_JOINED)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The limits and times in the manual pages: page.py puts the value in the place of @NAME@. */
+#include "admin/client/automatic_approval.h"
+#include "admin/client/client.h"
+#include "admin/controller/controller.h"
+#include "admin/controller/monitor.h"
+#include "cli/check/check_internal.h"
+#include "cli/machine_state.h"
+#include "cli/setup/setup_internal.h"
+#include "files/handoff.h"
+#include "install/child.h"
+#include "join/main.h"
+#include "join/retry.h"
+#include "metadata/cloud.h"
+#include "metadata/user_data.h"
+#include "settings/settings.h"
+#include "settings/types.h"
+#include "system/lock.h"
+#include "system/sources.h"
+
+#define SECOND 1000
+#define MINUTE (60 * SECOND)
+#define MIB (1024 * 1024)
+
+NUMBER(MONITOR_CONNECTIONS, NB_MONITOR_CONNECTIONS_MAX)
+NUMBER(LEASE_SECONDS, NB_LEASE_DURATION_SEC + 1)
+NUMBER(UNUSABLE_MINUTES, NB_ADMIN_UNUSABLE_MS / MINUTE)
+NUMBER(SIGNATURES, NB_SIGNATURES_MAX)
+NUMBER(LOCK_SECONDS, NB_LOCK_TIMEOUT_MS / SECOND)
+NUMBER(SETTLED_SECONDS, NB_SETUP_SETTLED_USEC / 1000000)
+NUMBER(KUBELET_SECONDS, NB_SETUP_KUBELET_MS / SECOND)
+NUMBER(RUNNING_SECONDS, NB_KUBELET_SETTLED_USEC / 1000000)
+NUMBER(METADATA_SECONDS, NB_CHECK_METADATA_MS / SECOND)
+NUMBER(NODE_MINUTES, NB_RETRY_NODE_MS / MINUTE)
+NUMBER(CONFIRM_SECONDS, NB_RETRY_CONFIRM_MS / SECOND)
+NUMBER(FALLBACK_SECONDS, NB_FALLBACK_TIMEOUT_MS / SECOND)
+NUMBER(REFRESH_MINUTES, NB_REFRESH_TIMEOUT_MS / MINUTE)
+NUMBER(GRACE_SECONDS, NB_CHILD_GRACE_S)
+NUMBER(SOURCES_MIB, NB_SOURCES_MAX / MIB)
+NUMBER(USER_DATA_MIB, NB_USER_DATA_MAX / MIB)
+NUMBER(CLOUD_CONNECT_SECONDS, NB_CLOUD_CONNECT_TIMEOUT_MS / SECOND)
+NUMBER(CLOUD_PATIENCE_SECONDS, NB_CLOUD_PATIENCE_MS / SECOND)
+NUMBER(ENDPOINTS, NB_SETTINGS_ENDPOINTS_MAX)
+NUMBER(PINS, NB_SETTINGS_PINS_MAX)
+NUMBER(TAINTS, NB_SETTINGS_TAINTS_MAX)
+NUMBER(EXTRA_ARGS, NB_SETTINGS_EXTRA_ARGS_MAX)
+NUMBER(TIMEOUT_DAYS, NB_SETTING_TIMEOUT_MAX_SECONDS / (24 * 3600))
