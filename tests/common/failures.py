@@ -14,3 +14,4 @@ def read(path):
 
 
 FAILURES = read("src/base/failures.def")
+MET = set()             # the codes that programs have reported; see --each-code in integration/conftest.py

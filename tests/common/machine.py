@@ -19,7 +19,7 @@ import time
 import pytest
 
 from . import SOURCE, apiserver, pki
-from .failures import FAILURES
+from .failures import FAILURES, MET
 from .wait import PATIENCE, until
 
 NODE = "node-1"
@@ -167,6 +167,7 @@ class Run:
         for thread in self._threads:
             thread.join(PATIENCE)
         self._close()
+        MET.update(self.codes)
         self.seconds = time.monotonic() - self.started
         return self
 

@@ -3,9 +3,10 @@
 
 import json
 import os
+import re
 import subprocess
 
-from common.failures import FAILURES
+from common.failures import FAILURES, MET
 from common.machine import HEADER, SECRET, TOKEN, find_program, to_yaml
 from .manager import Manager
 
@@ -101,6 +102,7 @@ def sections(text):
             rows = found[line] = []
         elif line:
             rows.append(line.strip())
+    MET.update(code for code in re.findall(r"^ +✗ ([a-z-]+): ", text, re.M) if code in FAILURES)
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from common import namespace
 from common import machine as machines
+from common.failures import FAILURES, MET
 from . import admin, crash
 
 SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
@@ -20,7 +21,12 @@ SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
 SHARED = {"played", "installed"}
 
 
+# Codes that only the end-to-end tests bring about.
+OF_REAL_MACHINES = set()
+
+
 def pytest_addoption(parser):
+    parser.addoption("--each-code", action="store_true", help="fail if a code of failures.def was reported by no program: for a run of all tests")
     parser.addoption("--only-each-release", action="store_true", help="only the tests that are marked each_release")
 
 
@@ -30,6 +36,27 @@ def pytest_configure(config):
         namespace.hide_machine()
     except OSError as error:
         pytest.exit(str(error), 1)
+
+
+@pytest.hookimpl(optionalhook=True)     # of pytest-xdist
+def pytest_testnodedown(node):
+    MET.update(getattr(node, "workeroutput", {}).get("met", ()))
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["met"] = sorted(MET)
+    elif session.config.option.each_code and never_met():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.option.each_code and never_met():
+        terminalreporter.write_line(f"reported by no program: {' '.join(never_met())}", red=True)
+
+
+def never_met():
+    return [code for code in FAILURES if code not in MET | OF_REAL_MACHINES]
 
 
 @pytest.hookimpl(tryfirst=True)     # before pytest-xdist reads the groups

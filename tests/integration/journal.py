@@ -7,7 +7,7 @@ import struct
 import subprocess
 import threading
 
-from common.failures import FAILURES
+from common.failures import FAILURES, MET
 from common.machine import Machine, Run
 from common.wait import PATIENCE
 
@@ -15,6 +15,7 @@ SECOND = 1_000_000
 MACHINE_ID = "c" * 32
 BEGIN = 1_767_323_045 * SECOND      # 2026-01-02T03:04:05Z
 UNIT = "node-bootstrap.service"
+CODES = {row["message-id"]: code for code, row in FAILURES.items()}
 REMOTE = "/lib/systemd/systemd-journal-remote"
 ENTRY_MAX = 1 << 16
 SO_TIMESTAMP = 29                   # of Linux; the socket module has no name for it
@@ -103,7 +104,9 @@ class Socket:
                 return
             seconds, usec = struct.unpack("qq", stamps[0][2])
             if data:                                            # an empty one asks whether all was read
-                self.entries.append((seconds * SECOND + usec, dict(line.split("=", 1) for line in data.decode().splitlines())))
+                entry = dict(line.split("=", 1) for line in data.decode().splitlines())
+                self.entries.append((seconds * SECOND + usec, entry))
+                MET.update([CODES[entry["MESSAGE_ID"]]] if "MESSAGE_ID" in entry else [])
 
     def read(self):
         """Everything that was sent so far; closes the socket."""

@@ -2,7 +2,6 @@
 """Each row of failures.def is in the manual pages and `explain`, and in the catalogue unless it needs nothing; nothing else is."""
 
 import configparser
-import pathlib
 import re
 import subprocess
 import sys
@@ -51,13 +50,6 @@ def explained():
     heads = "|".join(map(re.escape, listed))
     entries = re.split(rf"^(?=(?:{heads}): )", explain(*listed).stdout, flags=re.M)[1:]
     return {entry.partition(":")[0]: one_line(entry) for entry in entries}
-
-
-def asserted():
-    """The quoted words in all tests that do not read the table itself."""
-    here = {pathlib.Path(__file__).name, "test_explain.py", "test_status_last_join.py"}
-    paths = [path for folder in ("integration", "e2e") for path in (SOURCE / "tests" / folder).glob("*.py") if path.name not in here]
-    return {word for path in paths for word in re.findall(r"\"([a-z][a-z-]*)\"", path.read_text(encoding="utf-8"))}
 
 
 def test_rows_are_the_same_everywhere():
@@ -129,8 +121,3 @@ def test_exit_statuses():
         assert service.get("SuccessExitStatus", "").split() == good, name
         # Neither a status that starts the service over and over, nor one that keeps a crash from starting it again.
         assert service.get("Restart", "no") in ("no", "on-abnormal") and not {"RestartPreventExitStatus", "RestartForceExitStatus"} & set(service), name
-
-
-def test_every_row_is_brought_about():
-    """Each code is named by a test of the programs."""
-    assert [code for code in FAILURES if code not in asserted()] == []
