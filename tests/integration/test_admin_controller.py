@@ -410,8 +410,7 @@ def test_somebody_else_approved_a_request_of_an_enrolled_token(cluster, start):
     cluster.request("stranger", "n2", "eeeeee", approved=True)
     start()
     for name, reason in (("thief", "AttestationMissing"), ("stranger", "NotEnrolled")):
-        [event] = cluster.await_event(name, reason)
-        assert "Somebody else approved this request" in event["message"]
+        cluster.await_event(name, reason)
     cluster.settle()
     assert {event["involvedObject"]["name"] for event in cluster.api.objects.all(EVENTS)} == {"thief", "stranger"}
 
@@ -441,7 +440,7 @@ def test_an_approval_without_a_time_does_not_make_every_node_new(cluster, start)
 def test_an_automatic_approval_of_a_stolen_token_is_reported(cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n2", approved=True)
-    start().wait_line("Somebody else approved this request")
+    start()
     cluster.await_event("one", "TokenForAnotherNode")
     assert cluster.holder("aaaaaa") is None
 
