@@ -25,7 +25,7 @@ APPROVAL = "patch certificatesigningrequests/approval"
 POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 BOUND, ENROLLED, UNBOUND = (f"system:bootstrappers:{name}" for name in ("node-bootstrap", "node-bootstrap-enrolled", "kubeadm:default-node-token"))
 INTERNAL = faults.error(500, "InternalError", "an error on the server")
-AT_ONCE = 4.5       # seconds: less than NB_LEASE_RENEW_MS, at which a controller with nothing to do wakes up
+AT_ONCE = 4.5       # seconds: less than renew_ms of lease.c, after which a controller with nothing to do wakes up
 
 
 def encode(text):

@@ -2,7 +2,6 @@
 """node-bootstrap-admin controller against a scripted API: what it approves, and what it leaves."""
 
 import signal
-import time
 
 import pytest
 
@@ -76,15 +75,18 @@ def test_a_token_is_revoked_after_the_grace_period(cluster, start):
 
 
 def test_a_request_that_is_written_in_the_grace_period_keeps_its_time(api, cluster, start):
-    """Somebody adds a label to it, or all requests are listed again."""
-    start("--grace=3s").wait_line("is the leader")
-    cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    cluster.await_approval("one")
-    cluster.issue("one")
-    cluster.settle_tokens()
+    """Somebody adds a label to it, or all requests are listed again. So its token is revoked before that of a later one."""
+    start("--grace=2s").wait_line("is the leader")
+    for token_id, name, node in ("aaaaaa", "one", "n1"), ("bbbbbb", "later", "n2"):
+        cluster.token(token_id, node)
+        cluster.request(name, node, token_id)
+        cluster.await_approval(name)
+        cluster.issue(name)
+        cluster.settle_tokens(f"after-{name}")
     api.objects.put(f"{CSRS}/one", api.objects.look(f"{CSRS}/one"), metadata={"labels": {"changed": "yes"}})
-    cluster.await_revocation("aaaaaa")
+    cluster.await_revocation("bbbbbb")
+    revoked = [request.place.name for request in api.seen("delete secrets")]
+    assert revoked.index("bootstrap-token-aaaaaa") < revoked.index("bootstrap-token-bbbbbb")
 
 
 LEFT = {
@@ -189,13 +191,14 @@ def make_request(node):
 
 def test_a_controller_that_takes_over_asks_for_the_proof_of_an_enrolled_node(api, cluster, start):
     """An attacker who waits for a failover gains nothing: the record is in the cluster."""
-    first, _ = start(), start()
-    cluster.await_leader()
+    first = start()
+    first.wait_line("is the leader")
+    start()
     cluster.enroll("n1", pki.new_key())
     first.stop()
     cluster.token("aaaaaa", "n1")
     cluster.request("thief", "n1")
-    cluster.await_event("thief", "AttestationMissing", 30)
+    cluster.await_event("thief", "AttestationMissing")
     assert cluster.conditions("thief") == []
 
 
@@ -407,8 +410,7 @@ def test_somebody_else_approved_a_request_of_an_enrolled_token(cluster, start):
     cluster.request("stranger", "n2", "eeeeee", approved=True)
     start()
     for name, reason in (("thief", "AttestationMissing"), ("stranger", "NotEnrolled")):
-        [event] = cluster.await_event(name, reason)
-        assert "Somebody else approved this request" in event["message"]
+        cluster.await_event(name, reason)
     cluster.settle()
     assert {event["involvedObject"]["name"] for event in cluster.api.objects.all(EVENTS)} == {"thief", "stranger"}
 
@@ -438,7 +440,7 @@ def test_an_approval_without_a_time_does_not_make_every_node_new(cluster, start)
 def test_an_automatic_approval_of_a_stolen_token_is_reported(cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n2", approved=True)
-    start().wait_line("Somebody else approved this request")
+    start()
     cluster.await_event("one", "TokenForAnotherNode")
     assert cluster.holder("aaaaaa") is None
 
@@ -530,19 +532,22 @@ def test_a_request_of_an_earlier_token_with_the_same_id_is_not_approved(api, clu
     assert cluster.conditions("thief") == []
 
 
-@pytest.mark.parametrize("has_owner", [False, True])
-def test_a_claim_that_is_not_of_this_token_delays_a_join_until_it_is_removed(api, cluster, start, has_owner):
+def test_a_claim_that_is_not_of_this_token_delays_a_join_until_it_is_removed(api, cluster, start):
     """Kubernetes' garbage collector removes that of an earlier token with this ID after its Secret. Nobody removes one that somebody made."""
-    old = cluster.token("aaaaaa", "n1")
-    api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
-    cluster.token("aaaaaa", "n2")
-    cluster.claim("aaaaaa", "gone", "gone", old if has_owner else None)
-    cluster.request("one", "n2")
+    for token_id, has_owner in ("aaaaaa", False), ("bbbbbb", True):
+        old = cluster.token(token_id, "n1")
+        api.objects.remove(f"{SECRETS}/bootstrap-token-{token_id}")
+        cluster.token(token_id, "n2")
+        cluster.claim(token_id, "gone", "gone", old if has_owner else None)
+        cluster.request(f"of-{token_id}", "n2", token_id)
     start()
-    cluster.await_event("one", "TokenClaimForeign")
-    assert cluster.exists("aaaaaa") and cluster.conditions("one") == []
-    api.objects.remove(f"{LEASES}/node-bootstrap-token-aaaaaa")
-    cluster.await_approval("one")
+    for token_id in "aaaaaa", "bbbbbb":
+        cluster.await_event(f"of-{token_id}", "TokenClaimForeign")
+        assert cluster.exists(token_id) and cluster.conditions(f"of-{token_id}") == []
+    for token_id in "aaaaaa", "bbbbbb":
+        api.objects.remove(f"{LEASES}/node-bootstrap-token-{token_id}")
+    for token_id in "aaaaaa", "bbbbbb":
+        cluster.await_approval(f"of-{token_id}")
 
 
 def test_a_copy_of_a_request_takes_nothing_from_its_machine(api, cluster, start):
@@ -569,11 +574,16 @@ def test_a_refusal_names_the_request_that_used_the_token(cluster, start):
 def test_a_token_that_was_created_again_is_not_revoked_for_the_use_of_the_first(api, cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
-    start("--grace=5s")
+    cluster.token("bbbbbb", "n2")
+    cluster.request("later", "n2", "bbbbbb")
+    start("--grace=3s")
     cluster.await_approval("one")
+    cluster.await_approval("later")
     cluster.issue("one")
     cluster.settle()
     api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
     cluster.token("aaaaaa", "n1")
-    time.sleep(6)
+    cluster.issue("later")
+    cluster.await_revocation("bbbbbb")      # so the time of the first one is over
+    cluster.settle_tokens("another")
     assert cluster.exists("aaaaaa")

@@ -13,6 +13,7 @@ import subprocess
 import pytest
 
 from common import pki
+from common.csrs import timestamp
 from common.wait import until
 from . import admin
 from .admin_cluster import Cluster
@@ -334,11 +335,11 @@ def test_a_controller_in_a_pod_takes_another_ca(api):
         controller.wait_line("is the leader")
         api.cluster.ca = pki.CA()
         api.identity = api.cluster.ca.serving()
-        cut_connections(api)
-        controller.wait_line("admin-untrusted")
         before = len(api.requests)
         (POD / "ca.crt").write_bytes(api.cluster.ca.pem)
-        api.objects.wait(lambda: any(request.kind == "watch secrets" for request in api.requests[before:]), 30)
+        cut_connections(api)
+        controller.wait_line("admin-untrusted")
+        api.objects.wait(lambda: any(request.kind == "watch secrets" for request in api.requests[before:]))
 
 
 @pytest.mark.parametrize("kind", ["token", "certificate"])
@@ -347,7 +348,7 @@ def test_watches_continue_with_a_new_token_and_begin_again_with_a_certificate(ap
     second = {"token": token_of(api, "second"), "certificate": {
         "clientCertificateData": identity.chain.decode(), "clientKeyData": pki.key_pem(identity.key).decode()}}[kind]
     cluster, credential = Cluster(api), api.folder / "credential"
-    credential.write_text(admin.exec_credential(**token_of(api, "first"), expirationTimestamp="2020-01-02T03:04:05Z"))
+    credential.write_text(admin.exec_credential(**token_of(api, "first"), expirationTimestamp=timestamp(3)))
     with admin.Running("controller", "--kubeconfig", exec_config(api, f"cat {credential}")) as controller:
         controller.wait_line("is the leader")
 

@@ -121,26 +121,26 @@ def test_a_null_character_keeps_nobody_from_leading_and_hides_no_request(api, cl
     csr = cluster.request("one", "n1", approved=False)
     api.objects.put(f"{CSRS}/one", csr, metadata={"annotations": {"a": "\0"}})
     cluster.await_approval("one")
-    api.objects.wait(lambda: len(api.seen("patch leases")) >= 2)
-    assert not [line for line in controller.lines if "JSON" in line or "no longer the leader" in line]
+    assert controller.stop(AT_ONCE) == 0
+    assert len(api.seen("patch leases")) == 2 and not [line for line in controller.lines if "answer-malformed" in line]
 
 
 def test_a_watch_that_is_refused_is_tried_again_without_haste(api, cluster, start):
-    api.on("watch certificatesigningrequests", INTERNAL, times=3)
+    api.on("watch certificatesigningrequests", INTERNAL, times=2)
     controller = start()
     controller.wait_line("server-error")
     cluster.settle()
     assert len([line for line in controller.lines if "server-error" in line]) == 1
-    assert len(api.seen("watch certificatesigningrequests")) == 4
+    assert len(api.seen("watch certificatesigningrequests")) == 3
 
 
 @pytest.mark.parametrize("kind", [APPROVAL, "get secrets", "create leases", "get nodes", "list secrets", "list leases"])
 def test_a_request_that_fails_is_tried_again(api, cluster, start, kind):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
-    api.on(kind, INTERNAL, times=2)
+    api.on(kind, INTERNAL, times=1)
     start()
-    cluster.await_approval("one", 20)
+    cluster.await_approval("one")
 
 
 def test_one_request_that_always_fails_does_not_delay_others(api, cluster, start):
@@ -287,19 +287,18 @@ def test_a_lease_that_is_forbidden_is_one_line(api, start):
     api.denied.add("get leases")
     controller = start()
     until(lambda: len(api.seen("get leases")) >= 3, "it asks for the Lease three times", PATIENCE)
-    assert sum("electing a leader" in line for line in controller.lines) == 1
+    assert sum("admin-forbidden" in line for line in controller.lines) == 1
 
 
-def test_a_leader_that_cannot_renew_its_lease_stops(api, cluster, start):
-    """Before another controller can take it."""
-    controller = start()
-    controller.wait_line("is the leader")
-    api.on("patch leases", INTERNAL)
-    controller.wait_line("no longer the leader", timeout=30)
+def test_a_leader_that_has_lost_its_lease_stops(api, cluster, start):
+    """As a standby, it reads the Lease that another controller has taken."""
+    start().wait_line("is the leader")
+    reads = len(api.seen("get leases"))
+    api.objects.put(f"{LEASES}/node-bootstrap-controller", spec={"holderIdentity": "another"})
+    api.objects.wait(lambda: len(api.seen("get leases")) > reads)
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
-    renewals = len(api.seen("patch leases")) + len(api.seen("get leases"))
-    until(lambda: len(api.seen("patch leases")) + len(api.seen("get leases")) > renewals, "it asks for the Lease again", PATIENCE)
+    api.objects.wait(lambda: len(api.seen("get leases")) > reads + 1)
     assert cluster.conditions("one") == []
 
 
@@ -307,10 +306,10 @@ def test_a_standby_names_the_leader(api, start):
     start().wait_line("is the leader")
     holder = api.objects.look(f"{LEASES}/node-bootstrap-controller")["spec"]["holderIdentity"]
     standby = start()
-    standby.wait_line(f"the controller {holder} is the leader; this one is on standby")
+    standby.wait_line(holder)
     observed = len(api.seen("get leases"))
     until(lambda: len(api.seen("get leases")) >= observed + 2, "it asks for the Lease twice", PATIENCE)
-    assert sum("on standby" in line for line in standby.lines) == 1
+    assert sum(holder in line for line in standby.lines) == 1
 
 
 @pytest.mark.parametrize("options, message", [

@@ -141,16 +141,18 @@ int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, 
                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
         const struct nb_admin_call call = { method, what, path, body ? body->data : NULL,
                                             body ? body->len : 0 };
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_http_answer answer = { 0 };
         int r;
 
         if (body && body->error < 0)
                 return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", what);
         r = nb_admin_perform(admin, &call, &answer, f);
-        if (r < 0 || r >= 300 || !ret_json)
-                return r;
-        *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
-        return ret_json->r < 0 ? ret_json->r : r;
+        if (r >= 0 && r < 300 && ret_json) {
+                *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
+                r = ret_json->r < 0 ? ret_json->r : r;
+        }
+        nb_buffer_wipe(&answer.body); /* it may be the Secret of a token */
+        return r;
 }
 
 /* The API server does not answer so, but something in front of it may. */

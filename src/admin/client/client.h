@@ -30,6 +30,13 @@ struct nb_admin_place {
         const char *context;    /* --context; NULL: the current one */
 };
 
+/* The rows of all commands that contact the cluster. */
+#define NB_ADMIN_PLACE_OPTIONS(place) \
+        { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &(place).kubeconfig }, { \
+                "context", "NAME", "use this context of the kubeconfig", \
+                        .ret_value = &(place).context \
+        }
+
 /* Must not be moved after nb_admin_connect(), since `api` points into it. */
 struct nb_admin {
         struct nb_cluster cluster;

@@ -42,19 +42,14 @@ int nb_admin_verify_node(const char *name, struct nb_failure *f) {
         return nb_admin_refuse_word("the name of a node, a DNS name in lower case", name, f);
 }
 
-int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const struct nb_buffer *body,
-                   struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        int r;
+int nb_admin_write(struct nb_admin *admin, const char *method, const char *what, const char *path,
+                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
+        int r = nb_admin_send(admin, method, what, path, body, ret_json, f);
 
-        if (body->error < 0)
-                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", call->what);
-        call->body = body->data;
-        call->body_len = body->len;
-        r = nb_admin_perform(admin, call, ret_answer, f);
         if (r != 404 && r != 409)
                 return r;
         return nb_failure_set_http(f, NB_ADMIN_CONFLICT, r,
                                    "%s: it already exists, or somebody else has changed or deleted "
                                    "it",
-                                   call->what);
+                                   what);
 }

@@ -24,13 +24,6 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f);
 
 /* --- What several commands need --- */
 
-/* The rows of all commands that contact the cluster; `place` is that of a struct nb_admin. */
-#define NB_ADMIN_PLACE_OPTIONS(place) \
-        { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &(place).kubeconfig }, { \
-                "context", "NAME", "use this context of the kubeconfig", \
-                        .ret_value = &(place).context \
-        }
-
 /* Reads options and at most `max` other words in any order. Returns the number of these words,
  * which are then at the beginning of options->argv; negative as for nb_options_read(). */
 int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows, int max,
@@ -42,10 +35,9 @@ int nb_admin_refuse_word(const char *expected, const char *found, struct nb_fail
 /* Verifies the name of a node on the command line. 0 or NB_USAGE. */
 int nb_admin_verify_node(const char *name, struct nb_failure *f);
 
-/* nb_admin_perform() for a change, with `body`, which may be incomplete. A 404 and a 409 are
- * NB_ADMIN_CONFLICT. */
-int nb_admin_write(struct nb_admin *admin, struct nb_admin_call *call, const struct nb_buffer *body,
-                   struct nb_http_answer *ret_answer, struct nb_failure *f);
+/* nb_admin_send() for a change. A 404 and a 409 are NB_ADMIN_CONFLICT. */
+int nb_admin_write(struct nb_admin *admin, const char *method, const char *what, const char *path,
+                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
 
 /* Deletes the Secret of the token whose ID `id` begins with. 1: deleted; 0: there is none. */
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f);

@@ -118,7 +118,7 @@ static int review_serving(struct approve *approve, struct review *review, struct
         int r = look ? 0 : nb_failure_set_memory(f);
 
         /* The list may be long. */
-        if (r >= 0 && (hosts->read_ms == 0 || nb_now_ms() - hosts->read_ms > NB_HOSTS_AGE_MAX_MS)) {
+        if (r >= 0 && !nb_hosts_is_fresh(hosts, nb_now_ms())) {
                 nb_hosts_done(hosts);
                 r = nb_facts_read_hosts(&approve->admin, hosts, f);
         }

@@ -295,16 +295,13 @@ static void print_difference(struct plan *plan, const struct nb_cluster *cluster
 /* --- Applying --- */
 
 static int apply_plan(struct nb_admin *admin, const struct plan *plan, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         const bool is_new = !plan->found.root;
         char what[160], path[NB_ADMIN_PATH_MAX];
-        struct nb_admin_call call = { .method = is_new ? "POST" : "PATCH",
-                                      .what = what,
-                                      .path = is_new ? plan->row->collection : path };
 
         snprintf(what, sizeof(what), "%s the %s", is_new ? "creating" : "changing", plan->title);
         snprintf(path, sizeof(path), "%s/%s", plan->row->collection, plan->row->name);
-        return nb_admin_write(admin, &call, &plan->body, &answer, f);
+        return nb_admin_write(admin, is_new ? "POST" : "PATCH", what,
+                              is_new ? plan->row->collection : path, &plan->body, NULL, f);
 }
 
 /* Prints what is to be changed, or changes it. *n counts the changes. */

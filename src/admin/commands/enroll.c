@@ -117,30 +117,24 @@ static int read_record(struct enroll *enroll, bool is_forced, struct nb_failure 
         return -EPROTO;
 }
 
-/* Creates or replaces the record. *ret_date is the time by the clock of the API server. */
-static int write_record(struct enroll *enroll, time_t *ret_date, struct nb_failure *f) {
+/* Creates or replaces the record. */
+static int write_record(struct enroll *enroll, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(TEXT_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        static const char what[] = "writing the record of the node";
         char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX];
-        struct nb_admin_call call = { .method = enroll->is_new ? "POST" : "PUT",
-                                      .what = what,
-                                      .path = enroll->is_new ? NB_SECRETS_PATH : path };
         int r;
 
         nb_node_record_name(enroll->node, name);
         snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
         (void)nb_node_record_format(&enroll->record, &body);
-        r = nb_admin_write(&enroll->admin, &call, &body, &answer, f);
+        r = nb_admin_write(&enroll->admin, enroll->is_new ? "POST" : "PUT",
+                           "writing the record of the node",
+                           enroll->is_new ? NB_SECRETS_PATH : path, &body, &json, f);
         if (r < 0)
                 return r;
-        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, what, NB_ANSWER_MALFORMED,
-                             f);
         nb_json_copy(&json, "metadata.uid", enroll->record.uid, sizeof(enroll->record.uid));
         nb_json_copy(&json, "metadata.resourceVersion", enroll->record.resource_version,
                      sizeof(enroll->record.resource_version));
-        *ret_date = answer.date;
         return json.r;
 }
 
@@ -149,7 +143,6 @@ static int write_record(struct enroll *enroll, time_t *ret_date, struct nb_failu
 /* What an earlier enrollment says about names stays, unless an option replaces it. */
 static int add_node(struct enroll *enroll, struct nb_failure *f) {
         struct nb_node_record *record = &enroll->record;
-        time_t date;
         int r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
                               compare_key, enroll, NULL, f);
 
@@ -172,7 +165,7 @@ static int add_node(struct enroll *enroll, struct nb_failure *f) {
         memcpy(record->public_key, enroll->key.data, enroll->key.len + 1);
         r = set_all_names(enroll, f);
         if (r >= 0)
-                r = write_record(enroll, &date, f);
+                r = write_record(enroll, f);
         if (r >= 0)
                 printf("enrolled node %s\n", enroll->node);
         return r;
@@ -188,7 +181,6 @@ static int refuse_missing(const struct enroll *enroll, struct nb_failure *f) {
  * no request that was made before can be newer than that.
  */
 static int remove_node(struct enroll *enroll, struct nb_failure *f) {
-        time_t date = 0;
         int r = read_record(enroll, true, f);
 
         if (r < 0)
@@ -196,15 +188,15 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
         if (enroll->is_new || enroll->record.removed != 0)
                 return refuse_missing(enroll, f);
         strcpy(enroll->record.removed_text, NB_NODE_RECORD_REMOVING);
-        r = write_record(enroll, &date, f);
+        r = write_record(enroll, f);
         if (r < 0)
                 return r;
-        if (date <= 0)
+        if (enroll->admin.date <= 0)
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "the answer of the API server has no Date; the node is not "
                                       "approved until it is removed or enrolled again");
-        nb_time_format(date, enroll->record.removed_text);
-        r = write_record(enroll, &date, f);
+        nb_time_format(enroll->admin.date, enroll->record.removed_text);
+        r = write_record(enroll, f);
         if (r >= 0)
                 printf("removed node %s\n", enroll->node);
         return r;

@@ -159,16 +159,11 @@ static int prepare_handout(struct creation *creation, struct nb_failure *f) {
 /* An existing token is never overwritten. */
 static int submit_token(struct nb_admin *admin, const struct nb_bootstrap_token *token,
                         struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_buffer_wipe) struct nb_buffer body = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        struct nb_admin_call call = { .method = "POST",
-                                      .what = "creating the token",
-                                      .path = NB_SECRETS_PATH };
         int r;
 
         (void)nb_bootstrap_token_format(token, &body);
-        r = nb_admin_write(admin, &call, &body, &answer, f);
-        nb_buffer_wipe(&answer.body);
+        r = nb_admin_write(admin, "POST", "creating the token", NB_SECRETS_PATH, &body, NULL, f);
         if (f->code != NB_ADMIN_CONFLICT)
                 return r;
         if (f->http_status == 409) {

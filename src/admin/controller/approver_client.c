@@ -141,21 +141,22 @@ static int warn_of_misuse(struct nb_request_record *record, const struct nb_clie
 /* Returns 1 if the token may be revoked now. */
 static int has_been_fetched(struct nb_request_record *record, struct nb_failure *f) {
         struct nb_controller *controller = record->controller;
-        uint64_t end_ms = record->issued_ms + controller->grace_ms, now = nb_now_ms();
+        bool is_look_due;
+        uint64_t wait_ms = nb_grace_wait(&record->grace, controller->grace_ms, nb_now_ms(),
+                                         &is_look_due);
         struct nb_node_facts node;
         int r;
 
-        if (now >= end_ms)
+        if (wait_ms == 0)
                 return 1;
-        if (now < record->look_ms)
-                return nb_decision_wait(
-                        record, (record->look_ms < end_ms ? record->look_ms : end_ms) - now);
+        if (!is_look_due)
+                return nb_decision_wait(record, wait_ms);
         r = nb_facts_read_node(&controller->admin, record->node, &node, f);
         if (r < 0)
                 return r;
         if (r > 0 && record->approved > 0 && node.created >= record->approved)
                 return 1;
-        return nb_decision_wait(record, end_ms - now);
+        return nb_decision_wait(record, wait_ms);
 }
 
 /* Whether the machine of a request that was removed has submitted it again: then the token is
@@ -230,8 +231,8 @@ static int finish_request(struct nb_request_record *record, const struct nb_node
         if (!record->has_certificate && !record->is_gone)
                 return 0;
         /* Without its request, the machine submits the same one again. */
-        if (record->issued_ms == 0)
-                record->issued_ms = nb_now_ms();
+        if (record->grace.issued_ms == 0)
+                record->grace.issued_ms = nb_now_ms();
         r = is_fetched ? 1 : has_been_fetched(record, f);
         return r <= 0 ? r : revoke_token(record, &token, f);
 }
@@ -258,7 +259,7 @@ static int run_request(struct nb_request_record *record, struct nb_failure *f) {
         }
         record->is_waiting = false;
         /* Without a call, if it has to wait. */
-        if (token && record->issued_ms > 0 && strcmp(token->uid, record->claimed_uid) == 0) {
+        if (token && record->grace.issued_ms > 0 && strcmp(token->uid, record->claimed_uid) == 0) {
                 r = has_been_fetched(record, f);
                 if (r <= 0)
                         return r;
@@ -317,7 +318,7 @@ static int adopt_claim(void *userdata, struct nb_json *item) {
         memcpy(record->token_id, claim.token_id, sizeof(record->token_id));
         record->state = NB_CSR_STATE_APPROVED;
         memcpy(record->claimed_uid, claim.token_uid, sizeof(record->claimed_uid));
-        nb_controller_queue(controller, &record->work, nb_now_ms());
+        nb_controller_queue(controller, &record->work, 0);
         return 0;
 }
 

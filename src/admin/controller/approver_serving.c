@@ -14,11 +14,6 @@
 
 /* --- The snapshot --- */
 
-static bool is_snapshot_fresh(const struct nb_controller *controller) {
-        return controller->hosts.read_ms > 0 &&
-               nb_now_ms() - controller->hosts.read_ms <= NB_HOSTS_AGE_MAX_MS;
-}
-
 static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
         struct nb_controller *controller = userdata;
         const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_SERVING];
@@ -35,7 +30,7 @@ static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct n
                 struct nb_request_record *record = (struct nb_request_record *)requests->records[i];
 
                 if (record->is_waiting && !record->work.heap)
-                        nb_controller_queue(controller, &record->work, nb_now_ms());
+                        nb_controller_queue(controller, &record->work, 0);
         }
         return 0;
 }
@@ -49,7 +44,7 @@ static int wait_for_snapshot(struct nb_request_record *record) {
         work->run = read_snapshot;
         work->userdata = controller;
         if (!work->heap && !work->slot)
-                nb_controller_queue(controller, work, nb_now_ms());
+                nb_controller_queue(controller, work, 0);
         return 0;
 }
 
@@ -63,7 +58,7 @@ static int run_request(struct nb_request_record *record, struct nb_failure *f) {
         int r;
 
         /* A flaw needs no other facts. */
-        if (!record->has_flaw && !is_snapshot_fresh(controller) &&
+        if (!record->has_flaw && !nb_hosts_is_fresh(&controller->hosts, nb_now_ms()) &&
             !nb_exchange_has_calls(controller->admin.exchange))
                 return wait_for_snapshot(record);
         record->is_waiting = false;

@@ -16,8 +16,8 @@
 
 /* A clock that is before the build time of this program is wrong: a token that seems expired may
  * still be in use. */
-static bool is_clock_usable(struct nb_cleaner *cleaner) {
-        bool is_usable = time(NULL) >= nb_build_time();
+static bool is_clock_usable(struct nb_cleaner *cleaner, time_t now) {
+        bool is_usable = now >= nb_build_time();
 
         if (!is_usable && !cleaner->is_clock_reported)
                 nb_log(LOG_WARNING, NB_NONE,
@@ -26,10 +26,7 @@ static bool is_clock_usable(struct nb_cleaner *cleaner) {
         return is_usable;
 }
 
-static bool is_awaited(const struct nb_controller *controller,
-                       const struct nb_token_record *token) {
-        const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_CLIENT];
-
+static bool is_awaited(const struct nb_records *requests, const struct nb_token_record *token) {
         for (size_t i = 0; i < requests->n && token->id[0]; i++) {
                 const struct nb_request_record *request = (struct nb_request_record *)
                                                                   requests->records[i];
@@ -41,21 +38,29 @@ static bool is_awaited(const struct nb_controller *controller,
         return false;
 }
 
-/* The one that was due first: another one may be impossible to delete. */
-static bool choose_secret(struct nb_controller *controller) {
-        struct nb_cleaner *cleaner = &controller->cleaner;
+const struct nb_token_record *nb_expired_choose(const struct nb_records *tokens,
+                                                const struct nb_records *requests, time_t now,
+                                                uint64_t now_ms) {
         const struct nb_token_record *found = NULL;
 
-        for (size_t i = 0; i < controller->tokens.n; i++) {
-                const struct nb_token_record *token = (struct nb_token_record *)
-                                                              controller->tokens.records[i];
+        for (size_t i = 0; i < tokens->n; i++) {
+                const struct nb_token_record *token = (struct nb_token_record *)tokens->records[i];
 
-                if (nb_bootstrap_token_is_expired(token->expires, time(NULL)) &&
-                    nb_now_ms() >= token->due_ms && (!found || token->due_ms < found->due_ms) &&
-                    !is_awaited(controller, token))
+                if (nb_bootstrap_token_is_expired(token->expires, now) && now_ms >= token->due_ms &&
+                    (!found || token->due_ms < found->due_ms) && !is_awaited(requests, token))
                         found = token;
         }
-        if (!found || !is_clock_usable(cleaner))
+        return found;
+}
+
+static bool choose_secret(struct nb_controller *controller) {
+        struct nb_cleaner *cleaner = &controller->cleaner;
+        const time_t now = time(NULL);
+        const struct nb_token_record *found = nb_expired_choose(
+                &controller->tokens, &controller->requests[NB_NODE_REQUEST_CLIENT], now,
+                nb_now_ms());
+
+        if (!found || !is_clock_usable(cleaner, now))
                 return false;
         snprintf(cleaner->name, sizeof(cleaner->name), "%s", found->name);
         return true;
@@ -84,7 +89,7 @@ static int clean(void *userdata, struct nb_work *work, struct nb_failure *f) {
 
         /* The watch may report the deletion before its answer arrives, so the name is kept. */
         if (!cleaner->name[0] && !choose_secret(controller)) {
-                nb_controller_queue(controller, work, nb_now_ms() + SWEEP_MS);
+                nb_controller_queue(controller, work, SWEEP_MS);
                 return 0;
         }
         r = delete_expired(controller, cleaner->name, f);
@@ -105,13 +110,13 @@ static int clean(void *userdata, struct nb_work *work, struct nb_failure *f) {
                 return r;
         if (f->code != NB_NONE)
                 nb_log_failure(LOG_WARNING, f);
-        nb_controller_queue(controller, work, nb_now_ms());
+        nb_controller_queue(controller, work, 0);
         return 0;
 }
 
 static void begin_cleaner(struct nb_controller *controller) {
         controller->cleaner.work = (struct nb_work){ .run = clean, .userdata = controller };
-        nb_controller_queue(controller, &controller->cleaner.work, nb_now_ms());
+        nb_controller_queue(controller, &controller->cleaner.work, 0);
 }
 
 const struct nb_part nb_part_cleaner = {

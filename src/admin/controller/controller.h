@@ -24,6 +24,7 @@
 #include "admin/policy/node_request.h"
 #include "admin/policy/serving_policy.h"
 #include "admin/policy/verdict.h"
+#include "admin/policy/waits.h"
 #include "base/failure.h"
 #include "crypto/digest.h"
 #include "kube_api/jws.h"
@@ -34,11 +35,6 @@
 #define NB_CONTROLLER_SLOTS_MAX 16 /* work that waits for answers at the same time */
 
 struct nb_controller;
-
-/* Allows a burst, and then one per interval. */
-struct nb_rate {
-        uint64_t used_ms; /* the time up to which it is used up */
-};
 
 /* A CSR that a part decides on. Only its work, which reads the CSR again, sends requests. */
 struct nb_request_record {
@@ -53,14 +49,13 @@ struct nb_request_record {
         char *name, *node;
         time_t created;              /* 0: not known */
         time_t approved;             /* lastUpdateTime of the condition Approved; 0: not approved */
-        uint64_t look_ms;            /* no call for its Node until then */
-        uint64_t issued_ms;          /* when the certificate was first seen; 0: not yet */
+        struct nb_grace grace;       /* after the certificate was issued */
         uint8_t key[NB_SHA256_SIZE]; /* of the request, as nb_pkcs10_facts */
         bool is_gone;                /* the CSR was deleted, but its token may have to be revoked */
         char claimed_uid[64];        /* of the token that is claimed for this CSR; "": none is */
         /* For decision.h. */
-        unsigned told, telling, counted; /* bits: reasons */
-        uint64_t told_ms;
+        struct nb_reports reports;
+        unsigned counted;  /* bits: reasons */
         bool is_waiting;   /* for what it was judged by to change */
         unsigned n_waits;  /* in a row */
         bool is_approving; /* the answer to the approval is awaited */
@@ -106,12 +101,9 @@ struct nb_controller_settings {
 /* The Lease that makes one of several controllers the leader (lease.h). */
 struct nb_lease {
         struct nb_exchange exchange;
-        bool is_held;
-        uint64_t renewed_ms, due_ms;
-        uint64_t observed_ms; /* when the Lease of another holder last changed */
-        char version[64];     /* resourceVersion that was read or written last; "": not known */
-        char observed[64];    /* that of the Lease as it was read last */
-        char leader[256];     /* another controller, as it was logged; "" for none */
+        struct nb_election election;
+        char version[64]; /* resourceVersion that was read or written last; "": not known */
+        char leader[256]; /* another controller, as it was logged; "" for none */
 };
 
 /* For signer.c. Zero: this part does not run. */
@@ -178,9 +170,10 @@ struct nb_controller {
         struct nb_cleaner cleaner;
 };
 
-/* Queues work. If the work is running, this is done after the run, or on_change() called. Without
- * memory the work is lost until the next change of its object, and the loss is logged. */
-void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
+/* Queues work, which is due after this time. If the work is running, this is done after the run, or
+ * on_change() called. Without memory the work is lost until the next change of its object, and the
+ * loss is logged. */
+void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t after_ms);
 
 /* Runs work that is due, or whose answer is there. -ECANCELED if a stop was requested. */
 int nb_controller_run_work(struct nb_controller *controller);
@@ -220,6 +213,12 @@ void nb_signer_on_change(struct nb_controller *controller);
  * -EIO. */
 int nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
                        const struct nb_bootstrap_token *token);
+
+/* The expired token to delete now, the one that was due first: another one may be impossible to
+ * delete. Not while the controller decides on a request of the token. NULL: none. */
+const struct nb_token_record *nb_expired_choose(const struct nb_records *tokens,
+                                                const struct nb_records *requests, time_t now,
+                                                uint64_t now_ms);
 
 /* A joining node reads at most NB_CLUSTER_INFO_MAX bytes of cluster-info. A signature takes 126,
  * and its entries in metadata.managedFields 29 for each of two writers. */

@@ -71,7 +71,7 @@ static void set_leading(struct nb_controller *controller, bool is_leading) {
         nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
                controller->identity);
         if (nb_controller_has_part(controller, &nb_part_approve_client))
-                nb_controller_queue(controller, &controller->claims_work, nb_now_ms());
+                nb_controller_queue(controller, &controller->claims_work, 0);
         nb_signer_wake(controller);
 }
 
@@ -79,7 +79,7 @@ static void set_leading(struct nb_controller *controller, bool is_leading) {
 static int run_lease(struct nb_controller *controller) {
         struct nb_failure f = { 0 };
         int r = nb_lease_run(controller, nb_now_ms(), &f);
-        bool is_leading = controller->lease.is_held &&
+        bool is_leading = controller->lease.election.is_held &&
                           (controller->is_leading || is_listed(controller));
 
         if (is_leading != controller->is_leading)
@@ -146,7 +146,7 @@ static void report(struct nb_controller *controller) {
         if (!is_first && now_ms < controller->report_ms)
                 return;
         controller->report_ms = now_ms + REPORT_MS;
-        nb_metrics_report(controller);
+        nb_metrics_report(controller, now_ms);
         nb_notify("WATCHDOG=1");
         if (is_first)
                 nb_notify("READY=1");
@@ -205,7 +205,7 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
         controller->admin.api.deadline_ms = nb_now_ms() + RELEASE_MS;
         nb_lease_release(controller);
         controller->is_leading = false;
-        nb_metrics_report(controller);
+        nb_metrics_report(controller, nb_now_ms());
         nb_notify("STOPPING=1");
         return 0;
 }
@@ -294,9 +294,7 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         struct nb_controller_settings *settings = &controller.settings;
         struct nb_admin_place place = { 0 };
         const struct nb_option rows[] = {
-                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
-                { "context", "NAME", "use this context of the kubeconfig",
-                  .ret_value = &place.context },
+                NB_ADMIN_PLACE_OPTIONS(place),
                 { "parts", "LIST",
                   "run these parts: approve-client, approve-serving, signer, cleaner; default: all "
                   "but approve-serving",
@@ -342,6 +340,6 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         nb_controller_add_watches(&controller);
         /* After the launcher of connections, whose fork would have only one of the threads. */
         if (settings->listen)
-                r = nb_monitor_start(settings->listen, &controller.monitor, f);
+                r = nb_monitor_start(settings->listen, nb_now_ms(), &controller.monitor, f);
         return r < 0 ? r : run_controller(&controller, f);
 }

@@ -101,7 +101,7 @@ void nb_controller_drop_request(struct nb_request_record *record) {
 
 static void queue_request(struct nb_request_record *record, uint64_t after_ms) {
         record->work.attempt = record->n_waits = 0;
-        nb_controller_queue(record->controller, &record->work, nb_now_ms() + after_ms);
+        nb_controller_queue(record->controller, &record->work, after_ms);
 }
 
 /* The token of a request that was approved, or has claimed it, is revoked. A new leader finds such
@@ -153,8 +153,8 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         record->created = request->created;
         record->approved = request->approved;
         record->is_gone = false;
-        if (record->has_certificate && record->issued_ms == 0)
-                record->issued_ms = nb_now_ms();
+        if (record->has_certificate && record->grace.issued_ms == 0)
+                record->grace.issued_ms = nb_now_ms();
         memcpy(record->key, request->facts.key, sizeof(record->key));
         memcpy(record->token_id, request->token_id, sizeof(record->token_id));
         memcpy(record->uid, request->uid, sizeof(record->uid));
@@ -286,7 +286,7 @@ void nb_controller_wake_requests(struct nb_controller *controller, const char *t
                         if ((token_id && strcmp(record->token_id, token_id) != 0) ||
                             (node && strcmp(record->node, node) != 0))
                                 continue;
-                        record->look_ms = 0;
+                        record->grace.look_ms = 0;
                         if (!record->is_waiting && !record->work.slot)
                                 continue;
                         record->work.is_last = false;

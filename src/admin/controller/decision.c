@@ -17,59 +17,38 @@
 #define EVENTS_PATH "/api/v1/namespaces/default/events"
 #define EVENT_MAX ((size_t)8 * 1024)
 #define EVENT_TEXT_MAX 768
+/* Kubernetes deletes an Event after an hour (--event-ttl of kube-apiserver). */
+#define REPEAT_MS ((uint64_t)60 * 60 * 1000)
 #define WAIT_FIRST_MS 1000
 #define WAIT_CAP_MS (5 * 60 * 1000)
 #define UNREPORTED_WAITS 2
 
+/* The holder of a token cannot flood the cluster with Events. All requests for client certificates
+ * together have a limit of their own, and so have those for serving certificates. */
+static const struct nb_report_limits report_limits = { .repeat_ms = REPEAT_MS,
+                                                       .of_token = { 10, 60000 },
+                                                       .of_kind = { 200, 1000 } };
+
 /* --- Events --- */
-
-/* Whether one more is allowed now; then counts it. */
-static bool take_from_rate(struct nb_rate *rate, unsigned burst, uint64_t interval_ms,
-                           uint64_t now_ms) {
-        uint64_t from_ms = rate->used_ms > now_ms ? rate->used_ms : now_ms;
-
-        if (from_ms + interval_ms > now_ms + burst * interval_ms)
-                return false;
-        rate->used_ms = from_ms + interval_ms;
-        return true;
-}
 
 static int create_event(const struct nb_request_record *record, unsigned reason, const char *text) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(EVENT_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_json_writer writer = { .buffer = &body };
-        struct nb_admin_call call = { .method = "POST",
-                                      .what = "creating an Event",
-                                      .path = EVENTS_PATH };
         struct nb_failure f = { 0 };
         char now[NB_RFC3339_SIZE];
         int r;
 
         nb_time_format(time(NULL), now);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "v1");
-        nb_json_put_string(&writer, "kind", "Event");
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "generateName", "node-bootstrap-");
-        nb_json_close(&writer);
-        nb_json_open(&writer, "involvedObject", '{');
-        nb_json_put_string(&writer, "apiVersion", "certificates.k8s.io/v1");
-        nb_json_put_string(&writer, "kind", "CertificateSigningRequest");
-        nb_json_put_string(&writer, "name", record->name);
-        nb_json_put_string(&writer, "uid", record->uid);
-        nb_json_close(&writer);
-        nb_json_put_string(&writer, "type", "Warning");
-        nb_json_put_string(&writer, "reason", nb_controller_reason(record->kind, reason));
-        nb_json_put_string(&writer, "message", text);
-        nb_json_put_string(&writer, "firstTimestamp", now);
-        nb_json_put_string(&writer, "lastTimestamp", now);
-        nb_json_open(&writer, "source", '{');
-        nb_json_put_string(&writer, "component", "node-bootstrap-controller");
-        if (nb_json_finish(&writer) < 0)
-                return 0;
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(&record->controller->admin, &call, &answer, &f);
+        nb_json_format(&body,
+                       "{'apiVersion':'v1','kind':'Event',"
+                       "'metadata':{'generateName':'node-bootstrap-'},"
+                       "'involvedObject':{'apiVersion':'certificates.k8s.io/v1',"
+                       "'kind':'CertificateSigningRequest','name':%s,'uid':%s},"
+                       "'type':'Warning','reason':%s,'message':%s,'firstTimestamp':%s,"
+                       "'lastTimestamp':%s,'source':{'component':'node-bootstrap-controller'}}",
+                       record->name, record->uid, nb_controller_reason(record->kind, reason), text,
+                       now, now);
+        r = nb_admin_send(&record->controller->admin, "POST", "creating an Event", EVENTS_PATH,
+                          &body, NULL, &f);
         if (r < 0 && f.code == NB_NONE)
                 return r;
         if (r < 0)
@@ -77,39 +56,20 @@ static int create_event(const struct nb_request_record *record, unsigned reason,
         return 0;
 }
 
-/* Once for each time that it is told, however often the work runs until the answer is there. */
-static bool may_tell(struct nb_request_record *record, unsigned bit) {
-        struct nb_controller *controller = record->controller;
-        struct nb_token_record *token = nb_controller_find_token(controller, record->token_id);
-        uint64_t now = nb_now_ms();
-
-        if (record->telling == bit)
-                return true;
-        if (now >= record->told_ms + NB_EVENTS_REPEAT_MS)
-                record->told = 0;
-        if ((record->told & bit) ||
-            (token && !take_from_rate(&token->reports, NB_EVENTS_OF_TOKEN_BURST,
-                                      NB_EVENTS_OF_TOKEN_INTERVAL_MS, now)) ||
-            !take_from_rate(&controller->reports[record->kind], NB_EVENTS_BURST,
-                            NB_EVENTS_INTERVAL_MS, now))
-                return false;
-        record->telling = bit;
-        return true;
-}
-
 int nb_decision_tell(struct nb_request_record *record, unsigned reason, enum nb_code code,
                      const char *text) {
+        struct nb_controller *controller = record->controller;
+        struct nb_token_record *token = nb_controller_find_token(controller, record->token_id);
         const unsigned bit = 1U << reason;
         int r;
 
-        if (!may_tell(record, bit))
+        if (!nb_reports_begin(&record->reports, &report_limits, token ? &token->reports : NULL,
+                              &controller->reports[record->kind], bit, nb_now_ms()))
                 return 0;
         r = create_event(record, reason, text);
         if (r < 0)
                 return r;
-        record->telling = 0;
-        record->told |= bit;
-        record->told_ms = nb_now_ms();
+        nb_reports_done(&record->reports, bit, nb_now_ms());
         nb_log(LOG_WARNING, code, "CSR %s: %s", record->name, text);
         return 0;
 }
@@ -127,7 +87,7 @@ int nb_decision_make(struct nb_request_record *record, const struct nb_node_requ
                 return nb_decision_leave(record, reason, NB_PAUSE_LONG, message);
         }
         if (!record->is_approving)
-                record->look_ms = nb_now_ms() + LOOK_MS;
+                record->grace.look_ms = nb_now_ms() + LOOK_MS;
         r = nb_csr_decide(&record->controller->admin, request, reason == 0 ? "Approved" : "Denied",
                           nb_controller_reason(record->kind, reason), text, f);
         record->is_approving = reason == 0 && r == -EINPROGRESS && f->code == NB_NONE;
@@ -154,13 +114,13 @@ int nb_decision_leave(struct nb_request_record *record, unsigned reason, enum nb
         if (r < 0)
                 return r;
         nb_metrics_decide(record, reason);
-        return pause == NB_PAUSE_LONG ? nb_decision_wait(record, NB_EVENTS_REPEAT_MS)
+        return pause == NB_PAUSE_LONG ? nb_decision_wait(record, REPEAT_MS)
                                       : nb_decision_wait_longer(record);
 }
 
 int nb_decision_wait(struct nb_request_record *record, uint64_t after_ms) {
         record->is_waiting = true;
-        nb_controller_queue(record->controller, &record->work, nb_now_ms() + after_ms);
+        nb_controller_queue(record->controller, &record->work, after_ms);
         return 0;
 }
 

@@ -10,20 +10,9 @@
 #include "admin/controller/controller.h"
 #include "base/failure.h"
 
-/* Events of one token: a burst, then one per interval, so that its holder cannot flood the cluster
- * with Events. All requests for client certificates together have a limit of their own, and so have
- * those for serving certificates. */
-#define NB_EVENTS_OF_TOKEN_BURST 10
-#define NB_EVENTS_OF_TOKEN_INTERVAL_MS 60000
-#define NB_EVENTS_BURST 200
-#define NB_EVENTS_INTERVAL_MS 1000
-
-/* Kubernetes deletes an Event after an hour (--event-ttl of kube-apiserver). */
-#define NB_EVENTS_REPEAT_MS ((uint64_t)60 * 60 * 1000)
-
 /* Creates an Event, and logs it with `code`, unless that was done for this request in the last
- * hour, or there are too many. 0; -EINPROGRESS (exchange.h). A failure to create the Event is
- * logged. */
+ * hour, or there are too many, of one token or in all. 0; -EINPROGRESS (exchange.h). A failure to
+ * create the Event is logged. */
 int nb_decision_tell(struct nb_request_record *record, unsigned reason, enum nb_code code,
                      const char *text);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
 #include "admin/client/claim.h"
 #include "admin/controller/lease.h"
@@ -17,50 +18,39 @@
 #define PATH NB_LEASES_PATH "/" NB_LEASE_NAME
 #define WHAT "electing a leader with the Lease " NB_LEASE_NAME
 
-/* Writes a new Lease, or a merge patch of the one that was read. */
-static int format_lease(const struct nb_lease *lease, const char *holder, struct nb_buffer *body) {
-        struct nb_json_writer writer = { .buffer = body };
-        char now[NB_RFC3339_SIZE], micro[NB_RFC3339_SIZE + 8];
-
-        nb_time_format(time(NULL), now);
-        snprintf(micro, sizeof(micro), "%.19s.000000Z", now); /* metav1.MicroTime */
-        nb_object_begin(&writer, "coordination.k8s.io/v1", "Lease", NB_LEASE_NAME);
-        if (lease->version[0])
-                nb_json_put_string(&writer, "resourceVersion", lease->version);
-        nb_json_close(&writer);
-        nb_json_open(&writer, "spec", '{');
-        nb_json_put_string(&writer, "holderIdentity", holder);
-        nb_json_put_integer(&writer, "leaseDurationSeconds", NB_LEASE_DURATION_SEC);
-        if (!lease->is_held)
-                nb_json_put_string(&writer, "acquireTime", micro);
-        nb_json_put_string(&writer, "renewTime", micro);
-        return nb_json_finish(&writer);
-}
+const struct nb_election_waits nb_lease_waits = { .renew_ms = 5000,
+                                                  .standby_ms = 1000,
+                                                  .expire_ms = NB_LEASE_DURATION_SEC * 1000,
+                                                  .held_ms = 10000 };
 
 /* Creates or changes the Lease. 1; 0 if somebody else was faster. */
 static int write_lease(struct nb_controller *controller, const char *holder, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
         const bool exists = lease->version[0];
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        struct nb_admin_call call = { .method = exists ? "PATCH" : "POST",
-                                      .what = WHAT,
-                                      .path = exists ? PATH : NB_LEASES_PATH };
+        char now[NB_RFC3339_SIZE], micro[NB_RFC3339_SIZE + 8];
         int r;
 
-        r = format_lease(lease, holder, &body);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, WHAT ": %m");
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(&controller->admin, &call, &answer, f);
+        nb_time_format(time(NULL), now);
+        snprintf(micro, sizeof(micro), "%.19s.000000Z", now); /* metav1.MicroTime */
+        nb_json_format(&body, "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease','metadata':{");
+        if (exists)
+                nb_json_format(&body, "'resourceVersion':%s,", lease->version);
+        nb_json_format(&body,
+                       "'name':'" NB_LEASE_NAME "','namespace':'kube-system'},"
+                       "'spec':{'holderIdentity':%s,'renewTime':%s,",
+                       holder, micro);
+        if (!lease->election.is_held)
+                nb_json_format(&body, "'acquireTime':%s,", micro);
+        nb_buffer_printf(&body, "\"leaseDurationSeconds\":%d}}", NB_LEASE_DURATION_SEC);
+        r = nb_admin_send(&controller->admin, exists ? "PATCH" : "POST", WHAT,
+                          exists ? PATH : NB_LEASES_PATH, &body, &json, f);
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return r;
         lease->version[0] = '\0';
         if (r < 0 || r >= 300)
                 return r < 0 ? r : 0;
-        json = nb_admin_parse(answer.body.data, answer.body.len, WHAT, f);
         nb_json_copy(&json, "metadata.resourceVersion", lease->version, sizeof(lease->version));
         return json.r < 0 ? json.r : 1;
 }
@@ -71,10 +61,8 @@ static int take_lease(struct nb_controller *controller, uint64_t now_ms, struct 
 
         if (r < 0)
                 return r;
-        lease->is_held = r > 0;
+        nb_election_note(&lease->election, &nb_lease_waits, r, now_ms);
         lease->leader[0] = '\0';
-        lease->renewed_ms = now_ms;
-        lease->due_ms = now_ms + (r > 0 ? NB_LEASE_RENEW_MS : NB_LEASE_STANDBY_MS);
         return 1;
 }
 
@@ -92,27 +80,23 @@ static void log_standby(struct nb_lease *lease, const char *holder) {
 static int observe_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char version[sizeof(lease->version)] = "";
         const char *holder = NULL;
         int r;
 
+        lease->version[0] = '\0';
         r = nb_admin_get(&controller->admin, WHAT, PATH, &json, f);
         if (r > 0) {
                 holder = nb_json_string(&json, "spec.holderIdentity");
-                nb_json_copy(&json, "metadata.resourceVersion", version, sizeof(version));
+                nb_json_copy(&json, "metadata.resourceVersion", lease->version,
+                             sizeof(lease->version));
                 r = json.r;
         }
         if (r < 0)
                 return r;
-        if (strcmp(version, lease->observed) != 0)
-                lease->observed_ms = now_ms;
-        strcpy(lease->observed, version);
-        strcpy(lease->version, version);
-        if (!holder || !holder[0] || strcmp(holder, controller->identity) == 0 ||
-            now_ms >= lease->observed_ms + NB_LEASE_DURATION_SEC * 1000)
+        if (nb_election_observe(&lease->election, &nb_lease_waits, lease->version,
+                                !holder || !holder[0] || strcmp(holder, controller->identity) == 0,
+                                now_ms))
                 return take_lease(controller, now_ms, f);
-        lease->is_held = false;
-        lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
         log_standby(lease, holder);
         return 1;
 }
@@ -120,7 +104,7 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
 uint64_t nb_lease_due(const struct nb_controller *controller) {
         const struct nb_lease *lease = &controller->lease;
 
-        return nb_exchange_is_waiting(&lease->exchange) ? NB_TIME_INFINITE : lease->due_ms;
+        return nb_exchange_is_waiting(&lease->exchange) ? NB_TIME_INFINITE : lease->election.due_ms;
 }
 
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
@@ -131,25 +115,19 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
                 return 0;
         /* A dry run changes nothing, so it needs no Lease. */
         if (controller->settings.is_dry_run) {
-                lease->is_held = true;
-                lease->due_ms = now_ms + NB_LEASE_RENEW_MS;
+                nb_election_note(&lease->election, &nb_lease_waits, 1, now_ms);
                 return 1;
         }
         controller->admin.exchange = &lease->exchange;
         nb_exchange_rewind(&lease->exchange);
-        r = lease->is_held && lease->version[0] ? take_lease(controller, now_ms, f)
-                                                : observe_lease(controller, now_ms, f);
+        r = lease->election.is_held && lease->version[0] ? take_lease(controller, now_ms, f)
+                                                         : observe_lease(controller, now_ms, f);
         controller->admin.exchange = NULL;
-        /* A webhook may delay a renewal for longer than the Lease is held. Then the leader goes on:
-         * nobody else is faster, and two leaders do the same as one. */
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return 0;
         nb_exchange_done(&lease->exchange);
-        if (r < 0) {
-                lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
-                if (now_ms >= lease->renewed_ms + NB_LEASE_HELD_MS)
-                        lease->is_held = false;
-        }
+        if (r < 0)
+                nb_election_note(&lease->election, &nb_lease_waits, r, now_ms);
         return r;
 }
 
@@ -158,7 +136,7 @@ void nb_lease_release(struct nb_controller *controller) {
         struct nb_failure ignored = { 0 };
 
         nb_exchange_done(&lease->exchange);
-        if (lease->is_held && lease->version[0])
+        if (lease->election.is_held && lease->version[0])
                 (void)write_lease(controller, "", &ignored);
-        lease->is_held = false;
+        lease->election.is_held = false;
 }

@@ -193,9 +193,9 @@ static void report_status(const struct nb_controller *controller) {
                 nb_log_status("Trying again: %s", f->detail);
         else
                 nb_log_status("%s; %zu pending, %zu tokens, %llu approved",
-                              controller->is_leading      ? "Leader"
-                              : controller->lease.is_held ? "Starting"
-                                                          : "Standby",
+                              controller->is_leading               ? "Leader"
+                              : controller->lease.election.is_held ? "Starting"
+                                                                   : "Standby",
                               pending.n[NB_NODE_REQUEST_CLIENT] +
                                       pending.n[NB_NODE_REQUEST_SERVING],
                               controller->tokens.n,
@@ -203,7 +203,7 @@ static void report_status(const struct nb_controller *controller) {
                                       kinds[NB_NODE_REQUEST_SERVING].decisions[0]);
 }
 
-void nb_metrics_report(const struct nb_controller *controller) {
+void nb_metrics_report(const struct nb_controller *controller, uint64_t now_ms) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_METRICS_MAX);
         const char *unready = NULL;
 
@@ -217,5 +217,5 @@ void nb_metrics_report(const struct nb_controller *controller) {
                         unready = watch->kind->what;
         }
         nb_metrics_format(controller, &text);
-        nb_monitor_publish(controller->monitor, &text, unready);
+        nb_monitor_publish(controller->monitor, &text, unready, now_ms);
 }

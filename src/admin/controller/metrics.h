@@ -22,4 +22,4 @@ void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer 
 const struct nb_failure *nb_metrics_find_failure(const struct nb_controller *controller);
 
 /* Sets STATUS=, and renews what --listen serves, which shows that the loop runs. */
-void nb_metrics_report(const struct nb_controller *controller);
+void nb_metrics_report(const struct nb_controller *controller, uint64_t now_ms);

@@ -150,7 +150,8 @@ static void make_room(struct nb_monitor *monitor, uint64_t now_ms) {
         start_thread(monitor);
 }
 
-int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, struct nb_failure *f) {
+int nb_monitor_start(const char *listen_on, uint64_t now_ms, struct nb_monitor **ret_monitor,
+                     struct nb_failure *f) {
         struct addrinfo *address = parse_address(listen_on);
         struct nb_monitor *monitor;
         int fd;
@@ -169,7 +170,7 @@ int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, str
                 return nb_failure_set_memory(f);
         (void)pthread_mutex_init(&monitor->mutex, NULL);
         monitor->fd = fd;
-        monitor->published_ms = monitor->free_ms = nb_now_ms();
+        monitor->published_ms = monitor->free_ms = now_ms;
         monitor->unready = "all objects";
         *ret_monitor = monitor;
         start_thread(monitor);
@@ -179,9 +180,8 @@ int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, str
                                         "cannot start the thread that serves %s", listen_on);
 }
 
-void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics,
-                        const char *unready) {
-        const uint64_t now_ms = nb_now_ms();
+void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics, const char *unready,
+                        uint64_t now_ms) {
         struct nb_buffer old;
 
         (void)pthread_mutex_lock(&monitor->mutex);

@@ -25,12 +25,14 @@ struct nb_monitor;
 
 /* Listens on `ADDRESS:PORT`, or `:PORT` for the loopback address, and starts the thread, which
  * takes no signals. NB_USAGE, NB_ADMIN_LISTEN_FAILED, NB_INTERNAL. */
-int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, struct nb_failure *f);
+int nb_monitor_start(const char *listen_on, uint64_t now_ms, struct nb_monitor **ret_monitor,
+                     struct nb_failure *f);
 
 /* Takes the metrics, and gives the old ones back. `unready` are the objects that are not watched,
  * for /readyz; NULL if all are. Also ends all connections if there has been no room for another one
  * for NB_MONITOR_FULL_MS. */
-void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics, const char *unready);
+void nb_monitor_publish(struct nb_monitor *monitor, struct nb_buffer *metrics, const char *unready,
+                        uint64_t now_ms);
 
 /* What is served at a path other than /metrics, `silent_ms` after the last publication. Returns the
  * HTTP status. */

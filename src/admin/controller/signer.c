@@ -27,9 +27,9 @@ void nb_signer_wake(struct nb_controller *controller) {
         struct nb_signer *signer = &controller->signer;
 
         if (signer->work.run && !signer->work.heap)
-                nb_controller_queue(controller, &signer->work,
-                                    nb_now_ms() + nb_backoff_ms(signer->n_written, DELAY_MS,
-                                                                DELAY_MAX_MS, nb_random()));
+                nb_controller_queue(
+                        controller, &signer->work,
+                        nb_backoff_ms(signer->n_written, DELAY_MS, DELAY_MAX_MS, nb_random()));
 }
 
 static void sign_again(void *userdata) {
@@ -176,14 +176,8 @@ static int adopt_content(struct nb_controller *controller, const char *content,
 
 static int write_signatures(struct nb_controller *controller, const struct nb_buffer *body,
                             ssize_t n_changes, ssize_t n_left_out, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        int r = nb_admin_perform(&controller->admin,
-                                 &(const struct nb_admin_call){ .method = "PATCH",
-                                                                .what = "signing cluster-info",
-                                                                .path = NB_CLUSTER_INFO_PATH,
-                                                                .body = body->data,
-                                                                .body_len = body->len },
-                                 &answer, f);
+        int r = nb_admin_send(&controller->admin, "PATCH", "signing cluster-info",
+                              NB_CLUSTER_INFO_PATH, body, NULL, f);
 
         if (r < 0)
                 return r;
@@ -199,7 +193,7 @@ static int write_signatures(struct nb_controller *controller, const struct nb_bu
         controller->signer.is_full_reported = n_left_out > 0;
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", n_changes);
         if (is_full(body))
-                nb_controller_queue(controller, &controller->signer.work, nb_now_ms());
+                nb_controller_queue(controller, &controller->signer.work, 0);
         else if (++controller->signer.n_written == WRITTEN_REPORTED)
                 nb_log(LOG_WARNING, NB_NONE,
                        "somebody else changes the signatures of cluster-info again and again; "

@@ -16,10 +16,11 @@
 #define SLOTS_RESERVED 4
 #define FLOW_SLOTS_MAX 4
 
-void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
+void nb_controller_queue(struct nb_controller *controller, struct nb_work *work,
+                         uint64_t after_ms) {
         if (work->slot && controller->admin.exchange != &work->slot->exchange)
                 work->is_changed = true;
-        else if (nb_queue_put(&controller->queue, work, due_ms) < 0)
+        else if (nb_queue_put(&controller->queue, work, nb_now_ms() + after_ms) < 0)
                 nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
 }
 
@@ -43,15 +44,13 @@ bool nb_controller_is_outage(const struct nb_failure *f) {
 /* The first failure of work is logged, but not its repetitions. */
 static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
                               const struct nb_failure *f) {
-        uint64_t now = nb_now_ms();
-
         if (f->code != NB_NONE && work->attempt == 0)
                 nb_log_failure(LOG_WARNING, f);
         if (nb_controller_is_outage(f))
-                controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
+                controller->resume_ms = nb_now_ms() + RESUME_MS + f->retry_after_ms;
         nb_controller_queue(controller, work,
-                            now + nb_backoff_ms(work->attempt++, NB_WORK_RETRY_FIRST_MS,
-                                                NB_WORK_RETRY_CAP_MS, nb_random()));
+                            nb_backoff_ms(work->attempt++, NB_WORK_RETRY_FIRST_MS,
+                                          NB_WORK_RETRY_CAP_MS, nb_random()));
         return nb_controller_renew_credential(controller, f);
 }
 
@@ -79,7 +78,7 @@ static int run_slot(struct nb_controller *controller, struct nb_call_slot *slot)
                 if (work->on_change)
                         work->on_change(work->userdata);
                 else
-                        nb_controller_queue(controller, work, nb_now_ms());
+                        nb_controller_queue(controller, work, 0);
         }
         return r;
 }

@@ -185,6 +185,10 @@ const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *h
         return found;
 }
 
+bool nb_hosts_is_fresh(const struct nb_hosts *hosts, uint64_t now_ms) {
+        return hosts->read_ms > 0 && now_ms - hosts->read_ms <= NB_HOSTS_AGE_MAX_MS;
+}
+
 void nb_hosts_done(struct nb_hosts *hosts) {
         while (hosts->first) {
                 struct nb_owned *next = hosts->first->next;

@@ -65,4 +65,6 @@ int nb_hosts_add_record(void *userdata, struct nb_json *json);
 const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,
                                      const char *node, bool is_enrolled);
 
+bool nb_hosts_is_fresh(const struct nb_hosts *hosts, uint64_t now_ms);
+
 void nb_hosts_done(struct nb_hosts *hosts);

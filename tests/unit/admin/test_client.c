@@ -178,6 +178,14 @@ static void replaces_the_connections_for_another_ca(void **state) {
         assert_ptr_equal(admin.api.identity, &admin.identity);
         assert_int_equal(nb_admin_keep_usable(&admin, &rejected, 1000 + NB_ADMIN_RENEW_MS, &f), 0);
         assert_int_equal(n, 1);
+        /* kubelet writes another one into the pod. */
+        set_kubeconfig("one five two");
+        assert_true(admin.renew_ms >= 1000 + NB_ADMIN_RENEW_MS);
+        assert_int_equal(nb_admin_keep_usable(&admin, &rejected, admin.renew_ms - 1, &f), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(nb_admin_keep_usable(&admin, &rejected, admin.renew_ms, &f), 0);
+        assert_int_equal(n, 2);
+        assert_int_equal(admin.cluster.ca_len, 3);
         nb_admin_done(&admin);
 }
 

@@ -66,9 +66,30 @@ static void knows_networks_of_services(void **state _unused_) {
         nb_json_done(&json);
 }
 
+static struct {
+        const char *name;
+        uint64_t read_ms, now_ms;
+        bool is_fresh;
+} ages[] = {
+        { "nothing was read, just after the machine started", 0, 1, false },
+        { "just read", 50000, 50000, true },
+        { "at the limit", 50000, 50000 + NB_HOSTS_AGE_MAX_MS, true },
+        { "above it", 50000, 50001 + NB_HOSTS_AGE_MAX_MS, false },
+        { "read later than now", 50001, 50000, false },
+};
+
+static void has_an_age(void **state) {
+        const __typeof__(ages[0]) *row = *state;
+
+        assert_int_equal(
+                nb_hosts_is_fresh(&(struct nb_hosts){ .read_ms = row->read_ms }, row->now_ms),
+                row->is_fresh);
+}
+
 int main(void) {
         CASE(misses_no_name_without_memory);
         CASE(keeps_an_error);
         CASE(knows_networks_of_services);
+        CASES(ages, has_an_age);
         return case_run("hosts");
 }

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "admin/controller/controller.h"
+#include "system/clock.h"
 
-#include "case.h"
+#include "answers.h"
 
 #define NOW 2000
 #define TEXT_MAX ((size_t)2 * 1024 * 1024)
@@ -154,10 +155,49 @@ static void divides_many(void **state _unused_) {
         assert_in_range(apply_batches(&tokens, 2000), 4, 6);
 }
 
+#define CLUSTER_INFO "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+
+/* Somebody removes each signature at once, as a signer with a wrong clock does. */
+static void a_fight_becomes_slower(void **state _unused_) {
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        struct nb_work *work;
+
+        assert_non_null(controller);
+        nb_part_signer.begin(controller);
+        work = &controller->signer.work;
+        controller->signer.content = strdup(CONTENT);
+        controller->signer.is_complete = true;
+        add_token(&controller->tokens, "abc123", 1, 0);
+        for (unsigned i = 0; i < 9; i++) {
+                struct nb_exchange exchange = { 0 };
+                struct nb_failure f = { 0 };
+                const uint64_t delay_ms = i < 6 ? 1000U << i : 60000, before_ms = nb_now_ms();
+
+                nb_signer_wake(controller);
+                assert_in_range(work->due_ms, before_ms + delay_ms / 2, nb_now_ms() + delay_ms);
+                nb_queue_remove(work);
+                answer(&exchange, "GET", CLUSTER_INFO, 200,
+                       "{\"metadata\":{\"resourceVersion\":\"17\"},\"data\":{\"kubeconfig\":"
+                       "\"" CONTENT "\"}}");
+                answer(&exchange, "PATCH", CLUSTER_INFO, 200, "{}");
+                controller->admin.exchange = &exchange;
+                assert_int_equal(work->run(work->userdata, work, &f), 0);
+                controller->admin.exchange = NULL;
+                assert_int_equal(f.code, NB_NONE);
+                nb_exchange_done(&exchange);
+        }
+        nb_signer_on_change(controller);
+        assert_true(work->due_ms <= nb_now_ms() + 1000);
+        nb_controller_drop_records(controller);
+        nb_queue_done(&controller->queue);
+        free(controller);
+}
+
 int main(void) {
         CASES(plans, plans_change);
         CASE(removes_that_of_a_token_that_may_not_sign);
         CASE(prefers_new_tokens);
         CASE(divides_many);
+        CASE(a_fight_becomes_slower);
         return case_run("signer");
 }

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/controller/controller.h"
+
+#include "case.h"
+
+#define NOW 2000     /* seconds of the clock */
+#define NOW_MS 70000 /* since the machine started */
+
+struct token {
+        const char *id;
+        time_t expires;
+        uint64_t due_ms;
+};
+
+static struct {
+        const char *name;
+        struct token tokens[3];
+        const char *asked_with; /* the token of a request */
+        enum nb_csr_state state;
+        const char *expected; /* NULL: none is deleted */
+} rows[] = {
+        { "just before it expires", { { "aaaaaa", NOW + 1, 0 } }, NULL, 0, NULL },
+        { "when it expires", { { "aaaaaa", NOW, 0 } }, NULL, 0, "aaaaaa" },
+        { "one that never expires", { { "aaaaaa", 0, 0 } }, NULL, 0, NULL },
+        { "just before the next attempt", { { "aaaaaa", NOW, NOW_MS + 1 } }, NULL, 0, NULL },
+        { "at the next attempt", { { "aaaaaa", NOW, NOW_MS } }, NULL, 0, "aaaaaa" },
+        { "one that cannot be deleted keeps no other",
+          { { "aaaaaa", NOW - 100, NOW_MS + 60000 }, { "bbbbbb", NOW, 0 } },
+          NULL,
+          0,
+          "bbbbbb" },
+        { "the one that was due first",
+          { { "aaaaaa", NOW - 100, NOW_MS },
+            { "bbbbbb", NOW, NOW_MS - 1 },
+            { "cccccc", 1, NOW_MS } },
+          NULL,
+          0,
+          "bbbbbb" },
+        { "not while a request of it is decided",
+          { { "aaaaaa", NOW, 0 }, { "bbbbbb", NOW, 1 } },
+          "aaaaaa",
+          NB_CSR_STATE_PENDING,
+          "bbbbbb" },
+        { "a request that is decided keeps no token",
+          { { "aaaaaa", NOW, 0 } },
+          "aaaaaa",
+          NB_CSR_STATE_APPROVED,
+          "aaaaaa" },
+        { "a Secret that has no token's name is not of a request without a token",
+          { { "", NOW, 0 } },
+          "",
+          NB_CSR_STATE_PENDING,
+          "" },
+};
+
+static void chooses(void **state) {
+        const __typeof__(rows[0]) *row = *state;
+        struct nb_token_record *added[N_ELEMENTS(row->tokens)] = { NULL };
+        struct nb_request_record request = { .state = row->state, .record.key = "csr" };
+        struct nb_records tokens = { 0 }, requests = { 0 };
+        const struct nb_token_record *found;
+
+        for (size_t i = 0; i < N_ELEMENTS(added) && row->tokens[i].id; i++) {
+                const struct token *token = &row->tokens[i];
+
+                added[i] = calloc(1, sizeof(*added[i]) + 16);
+                assert_non_null(added[i]);
+                snprintf(added[i]->name, 16, "x%s", token->id);
+                snprintf(added[i]->id, sizeof(added[i]->id), "%s", token->id);
+                added[i]->expires = token->expires;
+                added[i]->due_ms = token->due_ms;
+                added[i]->record.key = added[i]->name;
+                assert_int_equal(nb_records_add(&tokens, &added[i]->record), 0);
+        }
+        if (row->asked_with) {
+                snprintf(request.token_id, sizeof(request.token_id), "%s", row->asked_with);
+                assert_int_equal(nb_records_add(&requests, &request.record), 0);
+        }
+        found = nb_expired_choose(&tokens, &requests, NOW, NOW_MS);
+        if (row->expected)
+                assert_string_equal(found ? found->id : "none", row->expected);
+        else
+                assert_null(found);
+        for (size_t i = 0; i < N_ELEMENTS(added); i++)
+                free(added[i]);
+        nb_records_done(&tokens);
+        nb_records_done(&requests);
+}
+
+int main(void) {
+        CASES(rows, chooses);
+        return case_run("cleaner");
+}
