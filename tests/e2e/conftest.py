@@ -45,6 +45,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "each_release: depends on the version of systemd, libcurl or containerd")
     config.addinivalue_line("markers", "only_release(name): needs this release of Debian")
+    config.addinivalue_line("markers", "nightly: takes minutes, and is rarely the first to fail")
     if config.option.collectonly or config.option.help or hasattr(config, "workerinput"):
         return
     assets = os.environ.get("KUBEBUILDER_ASSETS")

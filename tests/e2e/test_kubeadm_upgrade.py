@@ -45,7 +45,6 @@ def annotate(node, cluster):
     cluster.kubectl(*line.replace("NAME", node.name).replace("ENDPOINT", CONTAINERD).split())
 
 
-@pytest.mark.each_release
 def test_upgrade(fresh, cluster):
     """The files are still recognized afterwards: a start changes nothing, and reset removes them."""
     paste(fresh, cluster)

@@ -128,7 +128,6 @@ def test_worker_waits_for_its_machine(node, cluster, account, approver):
     assert account not in said and account.split(".")[2] not in said
 
 
-@pytest.mark.each_release
 def test_worker_by_credential(node, cluster, account, approver):
     node.write(CREDENTIAL, kubeconfig(cluster, token=account), 0o600)
     configure(node)
