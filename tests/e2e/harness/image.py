@@ -218,7 +218,7 @@ def install(work, lower, package=None, minor=20):
     (root / "var/log/journal").mkdir(parents=True, exist_ok=True)
     for unit in MASKED:
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
-    chroot(root, "systemctl", "enable", "--quiet", "kubelet.service")
+    chroot(root, "systemctl", "enable", "--quiet", "kubelet.service", "e2e-docker.service")
     if package:
         shutil.copy(package, root / "node-bootstrap.deb")
         chroot(root, "dpkg", "--install", "/node-bootstrap.deb")
