@@ -103,9 +103,10 @@ def trusted(node):
     def trust(*pems):
         node.write(SYSTEM_CA, b"".join(pems))
         node.run("update-ca-certificates")
+    node.run("cp", "--archive", "/etc/ssl/certs", "/etc/ssl/before")
     yield trust
     node.path(SYSTEM_CA).unlink()
-    node.run("update-ca-certificates", "--fresh")
+    node.run("sh", "-ec", "rm -r /etc/ssl/certs && mv /etc/ssl/before /etc/ssl/certs")
 
 
 @pytest.mark.each_release
