@@ -10,8 +10,8 @@ KUBELET_FLAGS = [
 ]
 # By the first minor version that it applies to. Numbers are those of pull requests of kubernetes/kubernetes.
 TABLE = {
-    # The default is dockershim until 1.24 (#107094); 1.27 refuses the flag (#114017).
-    "kubelet flags": {20: ["--container-runtime=remote"], 24: []},
+    # The default is dockershim until 1.24 (#107094); 1.27 refuses the flag (#114017). cAdvisor looks for Docker with any runtime.
+    "kubelet flags": {20: ["--container-runtime=remote", "--docker=unix:///run/e2e-docker.sock"], 24: []},
     # kubelet refuses to start with cgroup v1 from 1.35 on (#134298); the field is there since 1.31 (#126031).
     "kubelet configuration": {20: {}, 35: {"failCgroupV1": False}},
     # The port without TLS, which is open by default until #96216, in 1.22. The flag is gone in 1.24 (#106860).

@@ -8,6 +8,7 @@ tests/control-plane builds, or those in $KUBEBUILDER_ASSETS. Everything runs in 
 """
 
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -45,6 +46,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "each_release: depends on the version of systemd, libcurl or containerd")
     config.addinivalue_line("markers", "only_release(name): needs this release of Debian")
+    config.addinivalue_line("markers", "nightly: takes minutes, and is rarely the first to fail")
     if config.option.collectonly or config.option.help or hasattr(config, "workerinput"):
         return
     assets = os.environ.get("KUBEBUILDER_ASSETS")
@@ -57,30 +59,35 @@ def pytest_configure(config):
         )
     if not World.missing:
         World.work = isolation.cache() / "mnt"
-        isolation.enter(World.work, lambda: before(config.option.package, config.option.release))
+        isolation.enter(World.work, lambda: before(config.option.package, config.option.release, config.option.markexpr != "not nightly"))
 
 
-def before(package, release):
+def before(package, release, with_nightly):
     """Everything that needs the tester's own network, or is cached for all sessions."""
     World.base = image.debian(release)
     World.release, World.is_other_release = release, release != image.SUITE
     packages = FIRST_BOOT_OF_ANOTHER_RELEASE if World.is_other_release else FIRST_BOOT
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
-    ansible = ANSIBLE if World.is_other_release else [*ANSIBLE, "ansible-lint"]
-    World.ansible_debs = sorted(image.debs(World.base, *ansible, suite=release).iterdir())
     World.pristine = image.debian(release, ["systemd-sysv"])
     World.dependencies = sorted(image.debs(World.pristine, *image.LIBRARIES, *image.AUTOPKGTEST, suite=release).iterdir())
     [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")
-    if not World.is_other_release:
-        World.kernel = image.kernel()
     for other in {release, image.SUITE} - {image.HOST}:
         image.workshop(other)
-    if release == mkosi.RELEASE:
-        World.workshop, World.mkosi_debs = image.workshop(release), mkosi.debs()
+    if with_nightly:
+        before_nightly(release)
     try:
         read_packages(Path(package) if package else packages_of_tree.package(suite=release))
     except subprocess.CalledProcessError:
         raise pytest.UsageError("packaging/build-deb failed") from None
+
+
+def before_nightly(release):
+    ansible = ANSIBLE if World.is_other_release else [*ANSIBLE, "ansible-lint"]
+    World.ansible_debs = sorted(image.debs(World.base, *ansible, suite=release).iterdir())
+    if release == image.SUITE:
+        World.kernel = image.kernel()
+    if release == mkosi.RELEASE:
+        World.workshop, World.mkosi_debs = image.workshop(release), mkosi.debs()
 
 
 def read_packages(path):
@@ -160,8 +167,13 @@ def other_cluster(world):
 
 @pytest.fixture(scope="session")
 def unattended_cluster(world):
-    """Nothing in it signs cluster-info, removes tokens or approves nodes, unless node-bootstrap-admin's controller does."""
-    made = make_cluster(world, "unattended", enabled="*,-bootstrapsigner,-tokencleaner,-csrapproving")
+    """Nothing in it signs cluster-info, removes tokens or approves nodes, unless node-bootstrap-admin's controller does; what this one asks for
+    with its ServiceAccount is in audit.log."""
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+              "rules": [{"level": "Metadata", "users": [admin.USER]}, {"level": "None"}]}
+    (world.work / "audit.yaml").write_text(json.dumps(policy))
+    made = make_cluster(world, "unattended", enabled="*,-bootstrapsigner,-tokencleaner,-csrapproving",
+                        apiserver=[f"--audit-policy-file={world.work}/audit.yaml", "--audit-log-path=audit.log"])
     yield made
     made.stop()
 

@@ -213,7 +213,7 @@ def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unatt
         plane.front.gate("PATCH", f"{CSRS}/{csr}/approval", after=True)
     [port] = free_ports(1)
     with administer(plane).controller("--parts=approve-client", f"--listen=:{port}", account=account) as controller:
-        until(lambda: sum(approved().values()) >= 10, "some are approved", pause=0)
+        until(lambda: sum(approved().values()) >= 10, "some are approved")
         controller.kill()
         plane.front.plain()
         admin.service_account(plane)        # from now on not through the proxy
@@ -222,7 +222,7 @@ def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unatt
         plane.end("kube-apiserver")
         controller.launch()                 # before the API server
         plane.spawn_apiserver()
-        until(lambda: sum(approved().values()) >= 30, "more are approved", pause=0)
+        until(lambda: sum(approved().values()) >= 30, "more are approved", pause=0.01)
         plane.end("kube-apiserver")
         until(lambda: admin.served("/readyz", port)[0] == 503, "it says that it is not ready")
         assert admin.served("/healthz", port) == (200, "ok\n"), "an outage restarts no pod"

@@ -12,7 +12,7 @@ from .harness import image
 from .harness.leaks import Sampler, forms, found_in
 from .harness.node import TOKEN, UNIT
 
-pytestmark = pytest.mark.each_release
+pytestmark = [pytest.mark.each_release, pytest.mark.nightly]
 
 ROLE = "usr/share/ansible/roles/node_bootstrap"
 [PLAYBOOK] = documentation.examples("ansible")
@@ -24,8 +24,9 @@ VARIABLES = "/root/variables.yaml"
 @pytest.fixture
 def machine(new_node, cluster, world, admin_tree):
     """With Ansible and the role, and without node-bootstrap, whose package is in /root."""
-    layer = image.extend(world.work / "ansible", world.ansible_debs, world.bare_layer, world.base)
-    node = new_node(package=False, layers=[layer])
+    work = world.work / "ansible"
+    lower = image.layer(work, world.ansible_debs, world.base)
+    node = new_node(package=False, layers=[image.install(work, world.base, minor=world.minor, over=[lower]), lower])
     shutil.copytree(admin_tree / ROLE, node.path(f"/{ROLE}"))
     shutil.copy(world.deb, node.path("/root/node-bootstrap.deb"))
     node.write("/etc/ansible/ansible.cfg", CONFIG)

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A clock that is a day behind: the certificate is not blamed, and a joined node starts."""
 
-import pytest
-
 from common.wait import until
 from .harness.clock import fake_clock, set_clock
 from .harness.node import UNIT
-
-pytestmark = pytest.mark.each_release
 
 
 def test_clock_behind_at_a_new_cluster(new_node, other_cluster):

@@ -106,6 +106,7 @@ def fragile(quiet, library):
     return quiet
 
 
+@pytest.mark.nightly
 def test_crash_at_every_step(fragile):
     """The token stays until the kubeconfig is there, and the next start removes it."""
     token, outcomes = fragile.read(TOKEN), set()

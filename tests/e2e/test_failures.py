@@ -16,8 +16,6 @@ from .harness.clock import fake_clock
 from .harness.node import CONFIG, TOKEN, UNIT, settings
 from .harness.web import Proxy, Web
 
-pytestmark = pytest.mark.each_release
-
 WRONG_PIN = "sha256:" + 64 * "0"
 
 

@@ -17,6 +17,8 @@ from .harness import admin
 from .harness.controlplane import CSRS, SECRETS, free_ports
 from .harness.fleet import FolderMachine
 
+pytestmark = pytest.mark.nightly
+
 INSTALLED = "/usr/share/doc/node-bootstrap-admin/examples/fleet"
 SPECIAL = ("taken", "unstarted", "expired", "renamed", "denied", "without-kubelet")
 

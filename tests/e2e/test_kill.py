@@ -159,6 +159,7 @@ def assert_whole(node):
     assert x509.load_pem_x509_certificate(node.read(CA_FILE)) == node.cluster.ca.cert
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("program", ["node-bootstrap", "install"])
 def test_dies_at_every_step(fragile, program):
     def begin(name):
@@ -168,6 +169,7 @@ def test_dies_at_every_step(fragile, program):
     die_at_every_step(fragile, program, begin)
 
 
+@pytest.mark.nightly
 def test_dies_at_every_step_of_a_join_anew(fragile):
     """The certificate of the name before is replaced: never a mix of old and new."""
     def begin(name):

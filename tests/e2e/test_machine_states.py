@@ -10,8 +10,6 @@ from common.wait import until
 from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
 from .harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose_kubeconfig
 
-pytestmark = pytest.mark.each_release
-
 TABLE = []
 
 
@@ -76,6 +74,7 @@ def contents(node):
     return {path: facts[:-1] for path, facts in node.joined_files().items()}
 
 
+@pytest.mark.each_release
 def test_kubelet(joined):
     node = joined
     look(node, "joined", "joined", 0, None)
@@ -111,6 +110,7 @@ def test_kubelet(joined):
         node.drop_in(UNIT, "[Service]\nLoadCredential=node-bootstrap.config:/root/node-bootstrap.config\n")
 
 
+@pytest.mark.each_release
 def test_settings_in_a_credential(new_node, cluster):
     """Only the service is given them; the commands judge the machine as it does, and so does its reload."""
     node = new_node().enable(UNIT)
@@ -189,6 +189,7 @@ def test_expired(joined, cluster):
     assert "kubelet runs" in done.stdout and node.exists(CURRENT)
 
 
+@pytest.mark.each_release
 def test_not_joined(new_node, cluster):
     node = new_node()
     node.boot("--unit=basic.target")

@@ -15,7 +15,7 @@ from common.wait import until
 from .harness import image, mkosi
 from .harness.node import CONFIG, UNIT, settings
 
-pytestmark = pytest.mark.only_release(mkosi.RELEASE)
+pytestmark = [pytest.mark.only_release(mkosi.RELEASE), pytest.mark.nightly]
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 
 

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a request is not approved: a group without the role binding, or no running approver, distinguished by the API server."""
 
-import pytest
-
 from common.failures import FAILURES
 from common.wait import until
 from .harness.controlplane import MANUAL_GROUP
 from .harness.node import UNIT
-
-pytestmark = pytest.mark.each_release
 
 APPROVE = "certificate approve"
 WAITS = "is waiting for approval"

@@ -100,7 +100,11 @@ def world(world, monkeypatch):
     # Newer versions of kubelet make no request until the runtime has answered.
     with containerd.started(folder / "containerd"):
         made.kubelet = Kubelet(world.assets / "kubelet", folder, [made.server, made.endpoint()], folder / "containerd/socket")
-        yield made
+        # As on the machines: see e2e-docker.service.
+        command = ["systemd-socket-activate", "--listen=/run/e2e-docker.sock", "--accept", "--inetd", image.FILES / "usr/lib/e2e/docker"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as docker:
+            yield made
+            docker.kill()
     made.close()
     subprocess.run(["rm", "-rf", folder], check=True)
 

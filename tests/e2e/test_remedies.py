@@ -11,7 +11,7 @@ import pytest
 
 from common.failures import FAILURES
 from .conftest import make_cluster
-from .harness import admin, situations_disk, situations_joined, situations_kubelet  # noqa: F401 (they add to SITUATIONS)
+from .harness import situations_disk, situations_joined, situations_kubelet  # noqa: F401 (they add to SITUATIONS)
 from .harness.node import UNIT
 from .harness.remedies import READS, Place, Remedy, changes, commands, type_on
 from .harness.situations import SITUATIONS
@@ -42,12 +42,12 @@ NOT_HERE = {
 
 
 @pytest.fixture(scope="module")
-def place(world, new_shared_node, admin_tree):
+def place(world, new_shared_node, administer):
     cluster = make_cluster(world, "remedies")
     node = new_shared_node("remedied", cluster).enable(UNIT)
     node.boot("--unit=basic.target")
     cluster.upload_config()
-    yield Place(node, cluster, admin_tree / admin.PROGRAM)
+    yield Place(node, cluster, administer(cluster).program)
     cluster.stop()
 
 

@@ -22,7 +22,6 @@ from .harness import image, network
 from .harness.machine import Machine
 from .harness.node import UNIT
 
-pytestmark = pytest.mark.each_release
 PORT, PREVIOUS = 8080, "1:0.1~previous"
 NAMESAKE = "Package: node-bootstrap\nVersion: 5.3.5+dfsg-4\nArchitecture: all\nMaintainer: T <t@example.org>\nDescription: a JavaScript framework\n"
 URL = f"http://{network.GATEWAY}:{PORT}"
@@ -144,6 +143,7 @@ def files(machine):
     return {path: content for path, content in found.items() if not path.startswith(IGNORED)}
 
 
+@pytest.mark.each_release
 def test_the_package_and_its_key_are_refused_when_altered(machine, served, keyring, world):
     """A package, an index and a signature that somebody changed, and a signature by another key."""
     repository = publish(world, served, keyring["packager"], world.deb)
@@ -180,6 +180,7 @@ def refused(machine, repository, why):
     assert re.search(why, said) and not machine.exists("/usr/bin/node-bootstrap"), said
 
 
+@pytest.mark.each_release
 def test_install_upgrade_remove_purge(machine, served, keyring, world):
     """On a machine with nothing of it. What the package brought is gone after a purge, and so is what its units left."""
     repository = publish(world, served, keyring["packager"], previous_version(world))
@@ -218,6 +219,7 @@ def test_install_upgrade_remove_purge(machine, served, keyring, world):
     assert "node-bootstrap" not in machine.run("cat", "/etc/passwd", "/etc/group").stdout
 
 
+@pytest.mark.each_release
 def test_autopkgtest(machine, served, keyring, world):
     """packaging/debian/tests, as Debian runs them: in a booted machine that only has what the test says it needs."""
     publish(world, served, keyring["packager"], world.deb)

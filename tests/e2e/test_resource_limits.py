@@ -54,6 +54,7 @@ def group_file(node, unit, controller, name):
     return None
 
 
+@pytest.mark.each_release
 @pytest.mark.parametrize("unit", GROUPS)
 def test_limits(node, unit):
     tasks, memory, n_files = GROUPS[unit]
@@ -67,6 +68,7 @@ def test_limits(node, unit):
     assert node.show(unit, "TasksMax", "MemoryMax", "MemorySwapMax") == (str(tasks), str(memory), "0")
 
 
+@pytest.mark.each_release
 def test_limits_of_a_join_that_waits(node, cluster):
     front = cluster.new_front().refuse()
     node.configure(endpoints=[front.endpoint]).enable(UNIT).boot("--unit=basic.target")

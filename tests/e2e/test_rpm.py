@@ -4,7 +4,6 @@
 Debian's rpm builds and installs them, on Debian: the files in rpm/ stand in for Fedora's macros and for the file triggers of its systemd.
 """
 
-import os
 import re
 import subprocess
 from types import SimpleNamespace
@@ -34,17 +33,20 @@ def rpms(world):
     """Built out of this tree as docs/install.md says; `.new` is the next release of the same."""
     work = world.work / "rpm"
     work.mkdir()
-    (work / ".rpmmacros").write_text((HERE / "macros").read_text() + f"%_topdir {work}/rpmbuild\n")
-    environment = {**os.environ, "HOME": str(work)}
+    (work / ".rpmmacros").write_text((HERE / "macros").read_text() + "%_topdir %{getenv:HOME}/rpmbuild\n")
     archive, build = commands("rpm").splitlines()
+
+    def run(command):
+        output_of(*image.command_in(world.release, work, "env", "HOME=FOLDER", "sh", "-ec", command), cwd=SOURCE)
+
     # What is changed and not committed yet is tested as well.
     tree = output_of("git", "-C", SOURCE, "-c", "user.name=test", "-c", "user.email=test@example.org", "stash", "create").strip() or "HEAD"
     output_of("sh", "-ec", re.sub(r"\bHEAD$", tree, archive).replace("--output=", f"--output={work}/"), cwd=SOURCE)
     for dist in ("", ".new"):
         # The compiler and the libraries are there, but not as rpms.
         command = build.replace("rpmbuild ", f"rpmbuild --nodeps --nocheck --define 'dist {dist or '%{nil}'}' ")
-        output_of("sh", "-ec", command, cwd=work, env=environment)
-    output_of("rpmbuild", "-bb", HERE / "systemd", env=environment)
+        run(f"cd FOLDER && {command}")
+    run(f"rpmbuild -bb {(HERE / 'systemd').relative_to(SOURCE)}")
 
     def find(pattern):
         [path] = (work / "rpmbuild/RPMS").glob(pattern)

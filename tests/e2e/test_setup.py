@@ -15,8 +15,6 @@ from .harness.leaks import Sampler, forms, found_in
 from .harness.machine import descendants
 from .harness.node import CURRENT, KUBECONFIG, STATE, TOKEN, UNIT
 
-pytestmark = pytest.mark.each_release
-
 DOCUMENT = "/etc/node-bootstrap/config.yaml.d/50-setup.yaml"
 ENCRYPTED = "/etc/credstore.encrypted/node-bootstrap.token"
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/50-setup.conf"

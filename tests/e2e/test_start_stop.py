@@ -29,6 +29,7 @@ def test_disabled_kubelet_is_not_started(node, verb):
     assert node.show(KUBELET, "Job") in ("", "0")
 
 
+@pytest.mark.each_release
 def test_restart_restarts_kubelet(running):
     first = running.kubelet_pid()
     running.join("restart")
@@ -36,6 +37,7 @@ def test_restart_restarts_kubelet(running):
     assert running.said("already-joined")
 
 
+@pytest.mark.each_release
 def test_stop_stops_kubelet(running, cluster):
     cluster.await_node(running.name)    # until then it may end of its own accord, for want of a runtime
     running.run("systemctl", "stop", UNIT)
@@ -63,6 +65,7 @@ def test_kubelet_stays_down_when_the_new_join_fails(running, cluster):
     running.await_kubelet()
 
 
+@pytest.mark.each_release
 def test_kubelet_that_is_not_gated(new_node, cluster):
     """Installed but not enabled: kubelet does not depend on the unit."""
     node = new_node().prepare()
@@ -80,6 +83,7 @@ def test_kubelet_that_is_not_gated(new_node, cluster):
     assert node.kubelet_pid() == first
 
 
+@pytest.mark.each_release
 def test_boot_that_does_not_wait(manual, cluster):
     """The drop-in of node-bootstrap.service(8): multi-user.target is reached while the join waits."""
     manual.drop_in(KUBELET, "[Unit]\nAfter=multi-user.target\n")
@@ -89,6 +93,7 @@ def test_boot_that_does_not_wait(manual, cluster):
     manual.await_kubelet()
 
 
+@pytest.mark.each_release
 def test_login_does_not_wait(manual, cluster):
     """Without it multi-user.target waits, but logins work."""
     manual.write("/etc/systemd/system/login.service", "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
@@ -100,6 +105,7 @@ def test_login_does_not_wait(manual, cluster):
     until(lambda: manual.is_active("multi-user.target"), "the boot is over")
 
 
+@pytest.mark.each_release
 def test_units_after_the_join(manual, cluster):
     """node-joined.target: units ordered after it start when the machine has joined."""
     manual.write("/etc/systemd/system/after-join.service", """
@@ -120,6 +126,7 @@ WantedBy=node-joined.target
     until(lambda: manual.is_active("after-join.service"), "it starts")
 
 
+@pytest.mark.each_release
 def test_file_systems_that_are_mounted_late(node):
     """Neither join nor kubelet starts before /etc/kubernetes and /var/lib/kubelet are mounted."""
     node.write("/etc/systemd/system/late.service", "[Service]\nType=oneshot\nExecStart=/bin/sleep 5\n")

@@ -14,6 +14,8 @@ from .harness import controlplane, network
 from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
 from .harness.vm import LATE, Template, Vm
 
+pytestmark = pytest.mark.nightly
+
 PLATFORM = "node-bootstrap-platform.service"
 RUN = "/run/node-bootstrap-platform"
 

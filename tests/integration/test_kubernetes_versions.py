@@ -6,7 +6,7 @@ import pytest
 from common import versions
 from . import kubeadm
 
-REMOTE, PORT, CGROUPS = ["--container-runtime=remote"], ["--port=0"], {"failCgroupV1": False}
+REMOTE, PORT, CGROUPS = ["--container-runtime=remote", "--docker=unix:///run/e2e-docker.sock"], ["--port=0"], {"failCgroupV1": False}
 NODES, MASTERS = ("system:nodes",), ("system:masters",)
 NAMES = ["kubelet flags", "kubelet configuration", "controller manager flags", "one minute", "kubeadm API",
          "annotation names the runtime", "groups to impersonate a node", "ConfigMap of kubelet"]

@@ -14,6 +14,7 @@ import secrets
 import signal
 import ssl
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -61,7 +62,7 @@ class ControlPlane:
         self.assets, self.work = Path(assets), Path(work)
         self.extra = {"kube-apiserver": apiserver, "kube-controller-manager": controllers}
         self.enabled = enabled
-        self.processes = {}
+        self.processes, self.thread = {}, threading.local()
         self.work.mkdir(parents=True)
         self.ca = pki.CA(start=-age)
         self.etcd_port, self.peer_port, self.port = free_ports(3)
@@ -285,18 +286,29 @@ controlPlaneEndpoint: {self.front.endpoint}
         assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}"
         return done.stdout
 
+    def _connection(self, context):
+        """This thread's, with this context, to this process. The API server closes one that is idle for 90 s."""
+        now, key = time.monotonic(), (context, self.processes.get("kube-apiserver"))
+        if getattr(self.thread, "key", None) != key or now - self.thread.since > 30:
+            self.thread.connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=PATIENCE)
+        self.thread.key, self.thread.since = key, now
+        return self.thread.connection
+
     def request(self, method, path, body=None, raw=False, headers=(), context=None):
         """As the administrator, unless a context without the client certificate says otherwise."""
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context or self.client, timeout=PATIENCE)
+        connection = self._connection(context or self.client)
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         data = json.dumps(body).encode() if body else b""
-        connection.putrequest(method, path)
-        for header in (("Content-Type", kind), ("Content-Length", len(data)), *headers):
-            connection.putheader(*header)
-        connection.endheaders(data)
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
+        try:
+            connection.putrequest(method, path)
+            for header in (("Content-Type", kind), ("Content-Length", len(data)), *headers):
+                connection.putheader(*header)
+            connection.endheaders(data)
+            answer = connection.getresponse()
+            data = answer.read()
+        except BaseException:
+            connection.close()  # the next request opens it again
+            raise
         if answer.status >= 400:
             raise ApiError(answer.status, data.decode(errors="replace"))
         return data if raw else json.loads(data)

@@ -13,10 +13,12 @@ IGNITION = "usr/lib/dracut/modules.d/30ignition/ignition"
 
 def layers_with_cloud_init(world):
     """Also with sshd."""
-    packages = [path for path in world.debs if not path.name.startswith("ignition_")]
-    layer = image.extend(world.work / "cloud-init", packages, world.layer, world.base)
+    work, packages = world.work / "cloud-init", [path for path in world.debs if not path.name.startswith("ignition_")]
+    lower = image.layer(work, packages, world.base)
+    layer = image.install(work, world.base, world.deb, world.minor, [lower])
+    (layer / "etc/cloud/cloud.cfg.d").mkdir(parents=True)
     (layer / "etc/cloud/cloud.cfg.d/90-image.cfg").write_text(IMAGE)
-    return [layer]
+    return [layer, lower]
 
 
 def layers_with_ignition(world):

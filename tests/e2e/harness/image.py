@@ -204,12 +204,12 @@ def kubelet_arguments(minor):
     return f'KUBELET_EXTRA_ARGS="{" ".join([*versions.of(minor, "kubelet flags"), *versions.KUBELET_FLAGS])}"\n'
 
 
-def install(work, lower, package=None, minor=20):
+def install(work, lower, package=None, minor=20, over=()):
     """The session's layer: a kubelet packaged like kubeadm's, and the package installed as users install it.
 
-    `minor` is kubelet's version, which a stand-in does not have. Returns the folder that is the layer.
+    `minor` is kubelet's version, which a stand-in does not have; `over` are layers over the tree. Returns the folder that is the layer.
     """
-    root = overlay(work, lower)
+    root = overlay(work, *over, lower)
     shutil.copytree(FILES, root, dirs_exist_ok=True)
     (root / "etc/default/kubelet").write_text(kubelet_arguments(minor))
     (root / "var/lib/kubelet/config.yaml").write_text(kubelet_configuration(minor))
@@ -218,7 +218,7 @@ def install(work, lower, package=None, minor=20):
     (root / "var/log/journal").mkdir(parents=True, exist_ok=True)
     for unit in MASKED:
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
-    chroot(root, "systemctl", "enable", "--quiet", "kubelet.service")
+    chroot(root, "systemctl", "enable", "--quiet", "kubelet.service", "e2e-docker.service")
     if package:
         shutil.copy(package, root / "node-bootstrap.deb")
         chroot(root, "dpkg", "--install", "/node-bootstrap.deb")
@@ -237,6 +237,19 @@ def extend(work, packages, *lower):
     shutil.rmtree(root / "debs")
     isolation.umount(str(root))
     return work / "upper"
+
+
+def layer(work, packages, root):
+    """The cached layer over a cached tree: these package files, installed. Most of the time that it takes is Python's, which compiles its modules.
+
+    `work` can be the upper layer of an overlay, as the cache cannot where it is on an overlay itself."""
+    key = hashlib.sha256(" ".join([root.name, *(path.name for path in packages)]).encode()).hexdigest()[:12]
+
+    def make(folder):
+        subprocess.run(["cp", "--archive", extend(work, packages, root), folder], check=True)
+        shutil.rmtree(work)
+
+    return cached(f"layer-{key}", make, "layer")
 
 
 def chroot(root, *command):

@@ -31,7 +31,9 @@ def changes(code):
 
 
 class Place:
-    """A machine, and the control plane node that the commands are typed on: the files of the real one are in /etc/kubernetes."""
+    """A machine, and the control plane node that the commands are typed on: the files of the real one are in /etc/kubernetes.
+
+    `program` are the words with which node-bootstrap-admin runs."""
 
     def __init__(self, node, cluster, program):
         self.node, self.cluster = node, cluster
@@ -48,7 +50,8 @@ class Place:
         tools = self.home / "bin"
         tools.mkdir()
         (tools / "kubeadm").symlink_to(cluster.assets / "kubeadm")
-        (tools / "node-bootstrap-admin").symlink_to(program)
+        (tools / "node-bootstrap-admin").write_text(f'#!/bin/sh\nexec {" ".join(map(str, program))} "$@"\n')
+        (tools / "node-bootstrap-admin").chmod(0o755)
         self.path = tools
         self.write_manifests()
 
