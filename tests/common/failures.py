@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of failures.def and admin_failures.def, by code."""
+"""The rows of failures.def and admin_failures.def, by code, and the codes that programs have reported."""
 
 import importlib.util
+import re
 
 from . import SOURCE
 
@@ -14,4 +15,10 @@ def read(path):
 
 
 FAILURES = read("src/base/failures.def")
-MET = set()             # the codes that programs have reported; see --each-code in integration/conftest.py
+MET = set()             # see --each-code in integration/conftest.py
+
+
+def meet(text):
+    """Notes the codes in what a program printed: lines, the rows of `check`, JSON."""
+    MET.update(code for code in re.findall(r"(?:^[\w-]+: |✗ |\"(?:code|failure)\": ?\")([a-z-]+)[:\"]", text, re.M) if code in FAILURES)
+    return text

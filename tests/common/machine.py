@@ -19,7 +19,7 @@ import time
 import pytest
 
 from . import SOURCE, apiserver, pki
-from .failures import FAILURES, MET
+from .failures import FAILURES, meet
 from .wait import PATIENCE, until
 
 NODE = "node-1"
@@ -167,7 +167,8 @@ class Run:
         for thread in self._threads:
             thread.join(PATIENCE)
         self._close()
-        MET.update(self.codes)
+        meet(self.stderr)
+        meet(self.stdout)
         self.seconds = time.monotonic() - self.started
         return self
 

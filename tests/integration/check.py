@@ -3,10 +3,9 @@
 
 import json
 import os
-import re
 import subprocess
 
-from common.failures import FAILURES, MET
+from common.failures import FAILURES, meet
 from common.machine import HEADER, SECRET, TOKEN, find_program, to_yaml
 from .manager import Manager
 
@@ -102,7 +101,7 @@ def sections(text):
             rows = found[line] = []
         elif line:
             rows.append(line.strip())
-    MET.update(code for code in re.findall(r"^ +✗ ([a-z-]+): ", text, re.M) if code in FAILURES)
+    meet(text)
     return found
 
 

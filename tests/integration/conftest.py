@@ -16,13 +16,12 @@ from . import admin, crash
 
 SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
 
-
 # Fixtures that do the work of a whole module: tests that use one run in one process (pytest-xdist's --dist=loadgroup).
 SHARED = {"played", "installed"}
 
-
 # Codes that only the end-to-end tests bring about.
-OF_REAL_MACHINES = set()
+OF_REAL_MACHINES = {"kubeconfig-restored", "kubelet-active", "kubelet-config-reduced", "node-name-invalid", "node-renamed", "platform-unreadable",
+                    "sandbox-partial", "token-discarded"}
 
 
 def pytest_addoption(parser):

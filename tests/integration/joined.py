@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from common import pki
+from common.failures import meet
 from common.machine import NODE, TOKEN, Machine, find_program
 from .journal import MACHINE_ID, Journal
 from .manager import Manager
@@ -68,7 +69,10 @@ class Place:
 
     def run(self, *words, stdout=subprocess.PIPE, before=()):
         argv = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", INSIDE, self.path, *before, find_program("node-bootstrap"), *words]
-        return subprocess.run(argv, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+        done = subprocess.run(argv, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+        meet(done.stderr)
+        meet(done.stdout or "")
+        return done
 
     def setup(self, *options):
         return self.run("setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", self.ca.pin, *options)

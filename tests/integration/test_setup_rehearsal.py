@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from common.failures import FAILURES
+from common.failures import FAILURES, meet
 from common.machine import SECRET, TOKEN, find_program
 from .joined_machine import JoinedMachine
 from .manager import Manager
@@ -126,7 +126,7 @@ def run(tmp_path, row):
     if manager:
         manager.close()
     assert done.returncode == 0, done.stderr
-    said = [(tmp_path / name).read_text() for name in ("predicted", "happened")]
+    said = [meet((tmp_path / name).read_text()) for name in ("predicted", "happened")]
     for secret in (SECRET, OTHER.split(".")[1]):
         assert secret not in done.stderr + "".join(said), "a secret was printed"
     status = tmp_path / "status"

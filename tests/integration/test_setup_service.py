@@ -9,7 +9,7 @@ import time
 import pytest
 
 from common import pki
-from common.failures import FAILURES
+from common.failures import FAILURES, meet
 from common.machine import TOKEN, Machine, find_program
 from .manager import Manager
 
@@ -50,8 +50,10 @@ def manager(tmp_path):
 
 
 def run(path, *words, inside=INSIDE):
-    return subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", inside, path, find_program("node-bootstrap"), *words],
+    done = subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", inside, path, find_program("node-bootstrap"), *words],
                           capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+    meet(done.stderr)
+    return done
 
 
 def test_service_is_enabled_without_systemd(tmp_path):
