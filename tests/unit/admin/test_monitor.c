@@ -107,10 +107,11 @@ static void slow_connections_do_not_keep_the_probes_out(void **state) {
         size_t n;
 
         start(&served, 1000);
+        n = count_descriptors();
         late = connect_to(&served);
         ask(late);
         assert_served(late);
-        n = count_descriptors();
+        await_descriptors(n);
         publish(&served, 5000);
         for (size_t i = 0; i < N_ELEMENTS(slow); i++)
                 slow[i] = connect_to(&served);
