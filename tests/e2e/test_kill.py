@@ -25,10 +25,11 @@ HOLD_BEFORE_INSTALL = f"$0.real \"$@\" || exit; while test -e {HELD}; do sleep 0
 
 @pytest.fixture(autouse=True)
 def patience(request):
-    """systemd waits 5 s before it restarts a crashed join; here a tenth of that, unless the test is about it."""
+    """systemd waits 5 s before it restarts a crashed join, and with cgroup v1 10 s for processes that are gone already; here less, unless the
+    test is about it."""
     for name in {"node", "manual"} & set(request.fixturenames):
         if request.node.name != "test_crash_needs_no_hand":
-            request.getfixturevalue(name).drop_in(UNIT, "[Service]\nRestartSec=100ms\n", "60-patience.conf")
+            request.getfixturevalue(name).drop_in(UNIT, "[Service]\nRestartSec=100ms\nTimeoutStopSec=1\n", "60-patience.conf")
 
 
 def kill(node, what):

@@ -155,11 +155,14 @@ class ControlPlane:
 
     @contextlib.contextmanager
     def paused(self, name):
-        self.processes[name].send_signal(signal.SIGSTOP)
+        """Returns when each of its threads has stopped: until the one that gets the signal runs, the others go on."""
+        process = self.processes[name]
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         try:
             yield
         finally:
-            self.processes[name].send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGCONT)
 
     def spawn(self, name, *command):
         log = open(self.work / f"{name}.log", "ab")
