@@ -14,7 +14,7 @@ from . import SOURCE
 
 PAGES = sorted((SOURCE / "man").glob("*.in"))
 README = SOURCE / "README.md"
-DOCUMENTS = [README, SOURCE / "SECURITY.md", *sorted((SOURCE / "docs").glob("*.md"))]
+DOCUMENTS = [README, SOURCE / "SECURITY.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").glob("*.md"))]
 
 
 @dataclass

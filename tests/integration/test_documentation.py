@@ -32,7 +32,7 @@ COMMANDS = {
     "image": "e2e/test_documentation.py", "refresh": "e2e/test_documentation.py", "remove": "e2e/test_documentation.py",
     "admin": "e2e/test_admin_join.py", "controller": "e2e/test_admin_join.py", "renew-token": "integration/test_admin_print.py",
     "fleet": "e2e/test_fleet.py", "apt-repository": "e2e/test_repository.py", "apt-install": "e2e/test_repository.py",
-    "rpm": "e2e/test_rpm.py",
+    "rpm": "e2e/test_rpm.py", "quick-loop": "run",
     "mkosi": "e2e/test_mkosi.py",
     "sysext": "e2e/test_sysext.py", "sysext-remove": "e2e/test_sysext.py", "metrics": "e2e/test_metrics.py",
     "cluster-api-image": "e2e/test_cluster_api.py", "cluster-api-sentinel": "e2e/test_cluster_api.py", "cluster-api-secret": "integration/test_admin_print.py",
@@ -79,7 +79,7 @@ def anchors(path):
     return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", [*documentation.DOCUMENTS, SOURCE / "CONTRIBUTING.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", documentation.DOCUMENTS, ids=lambda path: path.name)
 def test_every_link_has_its_target(path):
     broken = []
     for link in (one or other for one, other in LINK.findall(path.read_text(encoding="utf-8"))):
