@@ -65,8 +65,8 @@ def test_commands_that_stand_in_several_places_are_the_same():
 def test_continuous_integration_runs_the_commands_of_the_readme():
     """Both, on both releases, where containers can be booted."""
     job = yaml.safe_load((SOURCE / ".github/workflows/ci.yml").read_text())["jobs"]["tests"]
-    asked = re.findall(r"^To (?:see|run) .*, on Debian (12) or (13) as root.*:\n\n    (.+)$", documentation.README.read_text(), re.M)
-    assert job["strategy"]["matrix"] == {"debian": [12, 13], "command": [command for *_, command in asked]}
+    asked = re.search(r"^On Debian (\d+) or (\d+) as root, .*:\n\n    (.+)\n    (.+)$", documentation.README.read_text(), re.M).groups()
+    assert job["strategy"]["matrix"] == {"debian": [int(release) for release in asked[:2]], "command": list(asked[2:])}
     assert "--privileged" in job["container"]["options"] and job["steps"][-1]["run"] == "${{ matrix.command }}"
 
 
