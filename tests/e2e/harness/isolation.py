@@ -6,8 +6,11 @@ however it ends. Only control groups outlive their processes: the waiting parent
 removes those of a parent that was killed. Files live in a tmpfs over `<cache>/mnt`, which nobody else sees.
 """
 
+import contextlib
 import ctypes
+import fcntl
 import os
+import secrets
 import signal
 import subprocess
 from pathlib import Path
@@ -52,10 +55,7 @@ def enter(work, before=lambda: None):
     if os.geteuid() != 0:
         raise PermissionError("the end-to-end tests boot containers: they need root")
     before()
-    sweep()
-    groups = [base / f"{PREFIX}{os.getpid()}" for base in hierarchies()]
-    for group in groups:
-        make_group(group)
+    groups = make_groups()
     call("unshare", CLONE_NEWPID)
     init = os.fork()
     if init:
@@ -125,6 +125,30 @@ def make_group(group):
             (group / item).write_text((group.parent / item).read_text())
 
 
+def make_groups():
+    """A session's control groups, each locked as long as a process of it lives. By its ID a session in another PID name space cannot find it."""
+    bases = list(hierarchies())
+    guard = lock(bases[0])
+    sweep(bases)
+    groups = [base / f"{PREFIX}{secrets.token_hex(6)}" for base in bases]
+    for group in groups:
+        make_group(group)
+        lock(group)
+    os.close(guard)
+    return groups
+
+
+def lock(folder, more=0):
+    """Returns the descriptor: the lock ends when no process has it any more."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | more)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def remove_group(group):
     for path, _, _ in os.walk(group, topdown=False):
         try:
@@ -133,12 +157,14 @@ def remove_group(group):
             pass
 
 
-def sweep():
+def sweep(bases):
     """Removes the control groups of sessions that are no more."""
-    for base in hierarchies():
+    for base in bases:
         for group in base.glob(PREFIX + "*"):
-            if not Path("/proc", group.name.removeprefix(PREFIX)).exists():
+            with contextlib.suppress(BlockingIOError):
+                descriptor = lock(group, fcntl.LOCK_NB)
                 remove_group(group)
+                os.close(descriptor)
 
 
 def own_group(name):
