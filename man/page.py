@@ -38,7 +38,7 @@ def main():
         text = text.replace(f"@{name}@", str(value))
     text = text.replace("@FAILURES@\n", Path(failures_mdoc).read_text(encoding="ascii"))
     text = text.replace("@MESSAGES@", "\n".join(messages(failures_py, failures_def)))
-    if unknown := re.findall(r"@[A-Z]+_[A-Z_]+@", text):
+    if unknown := re.findall(r"@[A-Z][A-Z_]*@", text):
         sys.exit(f"{page}: nothing has the name {unknown[0]}")
     Path(output).write_text(text, encoding="ascii")
 

@@ -7,6 +7,8 @@ from common import apiserver, faults, pki
 from common.machine import TOKEN_ID, Machine
 from .join_methods import Case
 
+pytestmark = pytest.mark.each_release
+
 SECRET_VALUE = "hunter2hunter2hunter2"
 CHECKED = ["cluster-info", "create", "watch"]
 

@@ -16,7 +16,7 @@ from .installed import contents
 from .k3s import PASSWORD_FILE, USER, K3sWorld
 from .kubelet_config import CONFIG, FILTERED
 
-pytestmark = pytest.mark.usefixtures("crash_table")
+pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
 
 CLIENT_CA = "etc/kubernetes/pki/client-ca.crt"
 CERTIFICATE, KEY, SERVING = (f"{Machine.PKI}/{name}" for name in ("kubelet.crt", "kubelet.key", "kubelet-serving.pem"))

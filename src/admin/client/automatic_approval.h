@@ -14,7 +14,8 @@
 #include "base/failure.h"
 
 #define NB_LEASE_NAME "node-bootstrap-controller"
-#define NB_LEASE_DURATION_SEC 14 /* a standby takes over within 15 s */
+#define NB_LEASE_DURATION_SEC 14
+#define NB_LEASE_STANDBY_SEC 1 /* between two reads of a standby, which then takes over */
 
 /* Asks with a SubjectAccessReview whether a token with these extra groups, separated by commas, may
  * create a subresource of CertificateSigningRequests; "" for the requests themselves. 1 or 0;

@@ -19,7 +19,7 @@
 #define WHAT "electing a leader with the Lease " NB_LEASE_NAME
 
 const struct nb_election_waits nb_lease_waits = { .renew_ms = 5000,
-                                                  .standby_ms = 1000,
+                                                  .standby_ms = NB_LEASE_STANDBY_SEC * 1000,
                                                   .expire_ms = NB_LEASE_DURATION_SEC * 1000,
                                                   .held_ms = 10000 };
 
