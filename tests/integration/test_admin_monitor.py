@@ -102,7 +102,7 @@ def test_an_outage_makes_it_unready_but_not_unhealthy(api, start):
     api.stop()
     until(lambda: served.get("/readyz")[0] == 503, "it is not ready", 30)
     assert served.get("/readyz")[1].startswith("not watched: ") and served.get("/healthz")[0] == 200
-    assert served.metric('api_requests_total{code="0"}') > 0
+    until(lambda: served.metric('api_requests_total{code="0"}'), "a request has failed", PATIENCE)
 
 
 @pytest.mark.parametrize("reason, alert, labels", [
