@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limits and times in the manual pages: page.py puts the value in the place of @NAME@. */
+/* The limits and times in the manual pages: page.py replaces @NAME@ with the value. */
 #include "admin/client/automatic_approval.h"
 #include "admin/client/client.h"
 #include "admin/controller/controller.h"

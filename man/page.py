@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""page.py VERSION NUMBERS FAILURES.PY FAILURES.DEF FAILURES.MDOC PAGE.IN PAGE: fills in what a manual page has from elsewhere."""
+"""page.py VERSION NUMBERS FAILURES.PY FAILURES.DEF FAILURES.MDOC PAGE.IN PAGE: fills in the parts of a manual page that are generated."""
 
 import importlib.util
 import re
@@ -21,12 +21,12 @@ def messages(failures_py, failures_def):
 
 
 def read_numbers(path):
-    """name -> value, of each NUMBER(name, expression) that the preprocessor has left."""
+    """(name, value) of each NUMBER(name, expression) in the output of the preprocessor."""
     for name, expression in re.findall(r"^NUMBER\((\w+), (.*)\)$", Path(path).read_text(encoding="utf-8"), re.M):
         plain = re.sub(r"\((?:uint64_t|size_t)\)|(?<=\d)U?L*", "", expression)
         value = eval(plain, {"__builtins__": {}})  # pylint: disable=eval-used
         if value != int(value):
-            sys.exit(f"{path}: {name} is no whole number: {expression}")
+            sys.exit(f"{path}: {name} is not a whole number: {expression}")
         yield name, int(value)
 
 
@@ -39,7 +39,7 @@ def main():
     text = text.replace("@FAILURES@\n", Path(failures_mdoc).read_text(encoding="ascii"))
     text = text.replace("@MESSAGES@", "\n".join(messages(failures_py, failures_def)))
     if unknown := re.findall(r"@[A-Z][A-Z_]*@", text):
-        sys.exit(f"{page}: nothing has the name {unknown[0]}")
+        sys.exit(f"{page}: {unknown[0]} is not in numbers.h")
     Path(output).write_text(text, encoding="ascii")
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements. Each module is a program, which `python3 -B -m bench.NAME` runs in tests/."""
+"""Measurements. Each module is a program: run `python3 -B -m bench.NAME` in tests/."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests, the integration tests and the benchmarks share."""
+"""Modules that the integration tests, the end-to-end tests and the benchmarks share."""
 
 from pathlib import Path
 

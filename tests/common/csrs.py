@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CertificateSigningRequest objects: those that tests submit, and those of the scripted cluster, with how they are approved and issued.
+"""CertificateSigningRequest objects: those that tests submit, and those of the scripted cluster, and how it approves and signs them.
 
 `make()` is for scripted and real clusters. `Requests` keeps the objects with resourceVersion semantics and feeds watches. A controller
 is a callable `(cluster, name)` that runs in a thread of its own after each create; the functions below make the ones that tests need,
@@ -29,7 +29,7 @@ def timestamp(seconds=0):
 
 
 def make(pem, name=None, signer=CLIENT, usages=None, **spec):
-    """What a client submits. Without a name, the API server gives it one."""
+    """The object that a client submits. Without `name`, the API server generates one."""
     return {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
             "metadata": {"name": name} if name else {"generateName": "csr-"},
             "spec": {"request": base64.b64encode(pem).decode(), "signerName": signer, "usages": list(usages or USAGES.get(signer, pki.USAGES)), **spec}}
@@ -190,7 +190,7 @@ def validate(spec):
 
 
 def pending(text):
-    """What `approve` lists, by the name of the request."""
+    """The rows that `approve` lists, by the name of the request."""
     items, item = {}, {}
     for line in text.splitlines()[1:]:
         if not line.startswith("    "):

@@ -2,8 +2,8 @@
 """The examples in the manual pages and in the documents, for the tests that run them.
 
 In a manual page the line before a literal display says what it is: `.\\" example: KIND [ARGUMENT]`. In a document (README.md, SECURITY.md,
-docs/) the first line of a block does: its language is the kind (what begins as a cloud-config is user data or files for cloud-init), the
-word after it is the argument. Blocks without a language are for developers and read by nobody; `console` is what a terminal showed.
+CONTRIBUTING.md, docs/) the first line of a block does: its language is the kind (a block that begins with #cloud-config is user data, or
+files for cloud-init), and the word after it is the argument. Indented blocks are not tested; `console` is what a terminal showed.
 """
 
 import json
@@ -65,13 +65,13 @@ def examples(kind=None):
 
 
 def commands(name):
-    """The commands with this name. Where several documents have them, they are the same."""
+    """The commands with this name, which must be the same in all documents that have them."""
     [text] = {example.text for example in examples("shell") if example.argument == name and example.is_of_document}
     return text
 
 
 def rows_of(heading):
-    """Cells of each row of the README's table below this heading."""
+    """The cells of each row of the table below this heading of README.md."""
     section = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line.startswith("|")]
     return rows[2:]
@@ -104,7 +104,7 @@ def recorded(path):
 
 
 def join_in(shown):
-    """Of what the demo shows, the join with `setup`."""
+    """The join with `setup` in what the demo showed."""
     return re.search(r"^worker-1# node-bootstrap setup .*?\n(?=\n)", shown, re.M | re.S)[0]
 
 

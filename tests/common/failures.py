@@ -19,6 +19,6 @@ MET = set()             # see --each-code in integration/conftest.py
 
 
 def meet(text):
-    """Notes the codes in what a program printed: lines, the rows of `check`, JSON."""
+    """Records the codes in the output of a program: in lines, in the rows of `check`, in JSON. Returns the output."""
     MET.update(code for code in re.findall(r"(?:^[\w-]+: |✗ |\"(?:code|failure)\": ?\")([a-z-]+)[:\"]", text, re.M) if code in FAILURES)
     return text

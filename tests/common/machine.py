@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine that joins: the real programs, run in folders of their own, as the unit would run them."""
+"""A machine that joins: the real programs, run in temporary directories as the unit would run them."""
 
 import base64
 import functools
@@ -37,7 +37,7 @@ KEPT = {key: value for key, value in os.environ.items() if key.startswith(("ASAN
 _numbers = itertools.count(1)
 
 
-@functools.cache        # the search costs more than the start of a program
+@functools.cache        # the search takes longer than starting a program
 def find_program(name):
     for path in sorted(BUILD.glob(f"**/{name}")):
         if path.is_file() and os.access(path, os.X_OK):

@@ -63,8 +63,8 @@ def pin(cert):
 
 
 def name(cn, orgs=(), more=()):
-    """O before CN, as Kubernetes has it: also more than the 64 characters that X.520 and newer versions of cryptography allow.
-    `more`: (OID, value) of what follows."""
+    """O before CN, as in Kubernetes. A value may have more than the 64 characters that X.520 and newer versions of cryptography allow.
+    `more`: (OID, value) of each further attribute."""
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, org) for org in orgs]
     parts += [x509.NameAttribute(NameOID.COMMON_NAME, cn, _validate=False)] if cn is not None else []
     return x509.Name(parts + [x509.NameAttribute(*part) for part in more])
@@ -207,7 +207,7 @@ class CA:
 
 
 def sign_csr(key, cn, orgs=(NODES,), *, more=(), sans=()):
-    """A PEM CSR of our own, for tests that submit one in the machine's place. `sans` are texts."""
+    """A PEM CSR, for tests that submit one in place of the machine. `sans` are strings."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(name(cn, orgs, more))
     if sans:
         builder = builder.add_extension(x509.SubjectAlternativeName(list(map(alternative, sans))), False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus makes of metrics: how it reads them, which alerts fire, and what a query returns."""
+"""Metrics in Prometheus: how it reads them, which alerts fire, and what a query returns."""
 
 import re
 import subprocess
@@ -56,7 +56,7 @@ def query(folder, rows, expected, minutes, rules=()):
 
 
 def assert_fires(folder, found, minutes, *alerts, is_written=True):
-    """Of a machine that reports this for so many minutes, exactly these alerts fire."""
+    """If a machine reports this for so many minutes, exactly these alerts fire."""
     names = re.findall(r"alert: NodeBootstrap(\w+)", NODE_ALERTS.read_text())
     assert set(alerts) <= set(names)
     expected = {f'count(ALERTS{{alertname="NodeBootstrap{name}",alertstate="firing"}}) or vector(0)': int(name in alerts) for name in names}

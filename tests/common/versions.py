@@ -6,7 +6,7 @@ import subprocess
 # Of kubelet on the machines of the end-to-end tests, besides those of its version.
 KUBELET_FLAGS = [
     "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
-    "--enforce-node-allocatable=",  # kubeadm takes an empty list out of config.yaml
+    "--enforce-node-allocatable=",  # kubeadm removes an empty list from config.yaml
 ]
 # By the first minor version that it applies to. Numbers are those of pull requests of kubernetes/kubernetes.
 TABLE = {

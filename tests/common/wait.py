@@ -3,8 +3,8 @@
 
 import time
 
-# Seconds, for what takes no time where all is well; no test measures speed. More than TimeoutStopSec= of Debian's systemd, 90 s: a kubelet that does not stop is killed
-# then, and what was asked for goes on.
+# Seconds, for events that normally follow at once; no test measures speed. More than TimeoutStopSec= of Debian's systemd, 90 s, after which
+# a kubelet that does not stop is killed, so that the requested stop or restart ends.
 PATIENCE = 150
 
 
@@ -12,8 +12,8 @@ def until(condition, what, timeout=PATIENCE, pause=0.05):
     """Returns the first true value of condition(); fails with `what`, or with what it returns, at the time limit.
 
     The pause between two looks grows to four times itself: a look at a machine costs more CPU time than what it waits for.
-    An exception of the condition is a failure at once: as "not yet", a misspelt key would take the whole time limit to be found.
-    The last look is after the time limit, since the machine may have stalled since the look before."""
+    An exception of the condition is a failure at once: otherwise, a misspelt key would be found only at the time limit.
+    The last look is after the time limit, since the machine may have stalled since the previous look."""
     deadline, longest = time.monotonic() + timeout, 4 * pause
     while True:
         is_late = time.monotonic() > deadline

@@ -40,7 +40,7 @@ def pytest_addoption(parser):
     parser.addoption("--package", help="node-bootstrap's .deb, with node-bootstrap-admin's beside it (default: those of this tree, cached)")
     parser.addoption("--sysext", help="the folder that packaging/build-sysext has made (default: the test makes it)")
     parser.addoption("--fleet", type=int, default=8, help="how many machines test_fleet.py starts")
-    parser.addoption("--release", default=image.SUITE, help="of Debian, for the machines; but for the default, with the tests that are marked each_release")
+    parser.addoption("--release", default=image.SUITE, help="Debian of the machines; not the default: only the tests marked each_release")
 
 
 def pytest_configure(config):

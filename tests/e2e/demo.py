@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""e2e.demo [--directory DIRECTORY] [--record FILE] [--package FILE]: what tests/demo runs; it says what is shown. Without --package it is
-that of the tree. The files are relative to the directory.
+"""e2e.demo [--directory DIRECTORY] [--record FILE] [--package FILE]: what tests/demo runs; its header says what the demo shows. Without
+--package, it builds the package of this tree. FILE is relative to DIRECTORY.
 """
 
 import argparse
@@ -19,18 +19,18 @@ from .harness.screen import Screen
 def find_package(screen):
     folder = package.cached()
     if folder.exists():
-        screen.say(f"[{screen.seconds():4.0f} s] node-bootstrap's package is in the cache: {folder.name}")
+        screen.say(f"[{screen.seconds():4.0f} s] the package is in the cache: {folder.name}")
         return package.package()
-    with screen.stage("building node-bootstrap's package; the next demo finds it in the cache"):
+    with screen.stage("building the package; the next demo takes it from the cache"):
         return package.package(screen.run)
 
 
 def find_root(screen):
     path = image.debian_path(image.HOST)
     if path.exists():
-        screen.say(f"[{screen.seconds():4.0f} s] the machines' Debian is in the cache: {path.name}")
+        screen.say(f"[{screen.seconds():4.0f} s] Debian for the machines is in the cache: {path.name}")
         return path
-    with screen.stage("making the machines' Debian; the next demo finds it in the cache"):
+    with screen.stage("making Debian for the machines; the next demo takes it from the cache"):
         return image.debian(image.HOST)
 
 
@@ -41,21 +41,22 @@ def begin(screen, assets):
         version = subprocess.run([f"{assets}/kubelet", "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout.split()[1]
         screen.say(f"The cluster and kubelet are real: Kubernetes {version}, from {assets}.")
     else:
-        screen.say("kubelet is a stand-in here, and so is the cluster: a small API server, made for this.\n"
-                   "After `tests/control-plane`, which builds Kubernetes, both are real.")
-    screen.say("First apt installs what is missing, the package is built, and the machines' Debian is made:\n"
-               "about two minutes the first time, mostly downloads, and no time later. The demo takes 10 s, or 40 s with a real cluster.\n")
+        screen.say("kubelet is a stand-in here, and the cluster is a small API server that the demo starts.\n"
+                   "To use real ones, run `tests/control-plane` first, which builds Kubernetes.")
+    screen.say("First, missing packages are installed with apt, the package is built, and Debian for the machines is made.\n"
+               "This takes about two minutes the first time, mostly for downloads, and little time later.\n"
+               "The demo itself takes 10 s, or 40 s with a real cluster.\n")
     return version
 
 
 def play(screen, arguments):
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     version = begin(screen, assets)
-    with screen.stage("installing what is missing with apt"):
+    with screen.stage("installing missing packages with apt"):
         screen.run([SOURCE / "packaging/dependencies", "build", "container", *(["cluster"] if assets else [])])
     deb = (Path(arguments.package) if arguments.package else find_package(screen)).read_bytes()
     base = find_root(screen)
-    from . import demo_story        # it needs what was installed
+    from . import demo_story        # needs the packages installed above
     work = isolation.cache() / "mnt"
     isolation.enter(work)
     copy = work / "node-bootstrap.deb"
@@ -90,7 +91,7 @@ def main():
 
 
 def end(status, message=None):
-    """Waits for none of the small API server's threads. What runs in the name spaces ends with this process."""
+    """Exits without waiting for the threads of the small API server. Processes in the namespaces end with this one."""
     if message:
         print(message, file=sys.stderr)
     sys.stdout.flush()

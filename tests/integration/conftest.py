@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: a scripted cluster with one endpoint, and a machine that knows of it.
+"""Fixtures: a scripted cluster with one endpoint, and a machine that is configured for it.
 
 The programs are taken from $NB_BUILDDIR, or from build/ beside the sources.
 """
@@ -16,17 +16,17 @@ from . import admin, crash
 
 SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
 
-# Fixtures that do the work of a whole module: tests that use one run in one process (pytest-xdist's --dist=loadgroup).
+# Fixtures that do the work of a whole module: pytest-xdist (--dist=loadgroup) runs the tests of a module that use one in the same process.
 SHARED = {"played", "installed"}
 
-# Codes that only the end-to-end tests bring about.
+# Codes that only end-to-end tests can cause.
 OF_REAL_MACHINES = {"kubeconfig-restored", "kubelet-active", "kubelet-config-reduced", "node-name-invalid", "node-renamed", "platform-unreadable",
                     "sandbox-partial", "token-discarded"}
 
 
 def pytest_addoption(parser):
-    parser.addoption("--each-code", action="store_true", help="fail if a code of failures.def was reported by no program: for a run of all tests")
-    parser.addoption("--only-each-release", action="store_true", help="only the tests that are marked each_release")
+    parser.addoption("--each-code", action="store_true", help="with all tests: fail if no program has reported a code of failures.def")
+    parser.addoption("--only-each-release", action="store_true", help="run only the tests that are marked each_release")
 
 
 def pytest_configure(config):
@@ -51,7 +51,7 @@ def pytest_sessionfinish(session):
 
 def pytest_terminal_summary(terminalreporter, config):
     if config.option.each_code and never_met():
-        terminalreporter.write_line(f"reported by no program: {' '.join(never_met())}", red=True)
+        terminalreporter.write_line(f"codes that no program has reported: {' '.join(never_met())}", red=True)
 
 
 def never_met():
@@ -118,7 +118,7 @@ def strace():
 
 @pytest.fixture(scope="session")
 def crash_table():
-    """With -s: command, call, points, outcomes."""
+    """With -s, prints for each command and call how many points were tried, and their outcomes."""
     yield
     for (command, call), outcomes in sorted(crash.TABLE.items()):
         words = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))

@@ -17,7 +17,7 @@ WITHOUT_LEAK_DETECTION = {"ASAN_OPTIONS": "detect_leaks=0"}
 
 
 def strace_words(machine, inject=None):
-    """Without --seccomp-bpf strace stops a program at each of its calls. With it, it does not deliver signals."""
+    """--seccomp-bpf lets strace stop only at the traced calls, but strace then does not inject signals."""
     quick = [] if inject and ":signal=" in inject else ["--seccomp-bpf"]
     return ["-f", *quick, "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}", *(["-e", f"inject={inject}"] if inject else [])]
 
@@ -28,7 +28,7 @@ def traced(machine, strace, program, *arguments, inject=None):
 
 
 def steps(machine):
-    """(call, number), and the line of the trace, without the opens of shared libraries; strace counts for each process."""
+    """(call, number) and the line of the trace, except for opened shared libraries. strace numbers the calls of each process."""
     numbers = collections.Counter()
     for line in (machine.path / "trace").read_text().splitlines():
         step = re.match(r"(?:(\d+) +)?(\w+)\(", line)
@@ -44,8 +44,8 @@ def points(machine):
 
 
 def moments(machine, *calls):
-    """Every (call, number) at which to kill a process that is alone: the first one, and the first one after each change of a file.
-    At the others a kill leaves the same files. With `calls`, only changes by these count."""
+    """Every (call, number) at which to kill a single process: the first call, and the first one after each change of a file. A kill at
+    any other call leaves the same files. With `calls`, only changes by these calls count."""
     found, has_changed = [], True
     for point, line in steps(machine):
         if has_changed:

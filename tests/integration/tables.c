@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the tables of the programs as JSON: the tests compare documents and scripts with them. */
+/* Prints the tables of the programs as JSON, with which the tests compare documents and scripts. */
 #include <stdio.h>
 
 #include "admin/policy/verdict.h"
@@ -23,7 +23,7 @@ static void end(const char *bracket) {
         separator = ",";
 }
 
-/* The texts of the tables have no character that JSON escapes. */
+/* No text in the tables contains a character that JSON escapes. */
 static void put(const char *text) {
         if (text)
                 printf("%s\"%s\"", separator, text);

@@ -151,7 +151,7 @@ int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, 
                 *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
                 r = ret_json->r < 0 ? ret_json->r : r;
         }
-        nb_buffer_wipe(&answer.body); /* it may be the Secret of a token */
+        nb_buffer_wipe(&answer.body); /* it may hold the Secret of a token */
         return r;
 }
 

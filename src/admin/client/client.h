@@ -30,7 +30,7 @@ struct nb_admin_place {
         const char *context;    /* --context; NULL: the current one */
 };
 
-/* The rows of all commands that contact the cluster. */
+/* The rows of options that all commands that contact the cluster have. */
 #define NB_ADMIN_PLACE_OPTIONS(place) \
         { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &(place).kubeconfig }, { \
                 "context", "NAME", "use this context of the kubeconfig", \

@@ -170,9 +170,9 @@ struct nb_controller {
         struct nb_cleaner cleaner;
 };
 
-/* Queues work, which is due after this time. If the work is running, this is done after the run, or
- * on_change() called. Without memory the work is lost until the next change of its object, and the
- * loss is logged. */
+/* Queues work, which is due after this time. Work that is running is queued when its run has ended,
+ * or its on_change() is called. If memory runs out, the work is lost until the next change of its
+ * object, and the loss is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t after_ms);
 
 /* Runs work that is due, or whose answer is there. -ECANCELED if a stop was requested. */
@@ -214,8 +214,9 @@ void nb_signer_on_change(struct nb_controller *controller);
 int nb_signer_on_token(struct nb_controller *controller, struct nb_token_record *record,
                        const struct nb_bootstrap_token *token);
 
-/* The expired token to delete now, the one that was due first: another one may be impossible to
- * delete. Not while the controller decides on a request of the token. NULL: none. */
+/* Returns the expired token to delete now; NULL: none. The token that was due first comes first, so
+ * that one that cannot be deleted does not block the others. A token is kept while the controller
+ * decides on a request of it. */
 const struct nb_token_record *nb_expired_choose(const struct nb_records *tokens,
                                                 const struct nb_records *requests, time_t now,
                                                 uint64_t now_ms);

@@ -26,6 +26,7 @@ static const struct nb_part *const all_parts[] = {
         &nb_part_signer,
         &nb_part_cleaner,
 };
+_Static_assert(N_ELEMENTS(all_parts) <= NB_CONTROLLER_PARTS_MAX, "a place for each part");
 
 /* Before the connection is replaced: what was begun on it begins again. */
 static void interrupt_calls(void *userdata) {

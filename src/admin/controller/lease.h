@@ -6,12 +6,12 @@
 
 #include "admin/controller/controller.h"
 
-/* A renewal without an answer, which a webhook may delay, does not stop a leader: nobody else is
- * faster. */
+/* A renewal that waits for its answer, which a webhook may delay, does not stop a leader: the other
+ * controllers have to wait as well. */
 extern const struct nb_election_waits nb_lease_waits;
 
 /* Takes, renews or observes the Lease, if that is due. 1; 0 if it was not due, or waits for an
- * answer. Failures are returned, and tried again. */
+ * answer; or a failure, after which it tries again. */
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f);
 
 /* When nb_lease_run() has something to do. */

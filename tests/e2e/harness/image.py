@@ -3,10 +3,12 @@
 
 The Debian tree is cached under a name that says what is in it, and is never written to: everything else is an overlay.
 
-    python3 -m e2e.harness.image SUITE                  prints the path of another tree, which has what `tests/run` needs
-    python3 -m e2e.harness.image SUITE ARCHITECTURE     and of one in which packages are built for another architecture
-    python3 -m e2e.harness.image SUITE minimal          and of one which has only git beside the packages that each Debian has
-    python3 -m e2e.harness.image kubernetes             and of one in which tests/control-plane builds Kubernetes
+Each of these makes another tree, unless it is cached, and prints its path:
+
+    python3 -m e2e.harness.image SUITE                  with what the steps of tests/run need
+    python3 -m e2e.harness.image SUITE ARCHITECTURE     with what building packages for another architecture needs
+    python3 -m e2e.harness.image SUITE minimal          with git beside the packages that each Debian has
+    python3 -m e2e.harness.image kubernetes             with what tests/control-plane needs to build Kubernetes
 """
 
 import fcntl

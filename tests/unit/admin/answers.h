@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Answers that have arrived, so that work goes on without a server. A call that is not among them
- * ends the test: there is no connection. */
+/* Answers that have already arrived, so that no server is needed. A call without an answer here
+ * fails the test, since there is no connection. */
 
 #include <string.h>
 
