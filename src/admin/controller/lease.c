@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,6 +98,7 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
                                 !holder || !holder[0] || strcmp(holder, controller->identity) == 0,
                                 now_ms))
                 return take_lease(controller, now_ms, f);
+        assert(holder); /* a Lease that nobody holds is taken */
         log_standby(lease, holder);
         return 1;
 }
