@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench.fleet PACKAGE [--nodes=N] [--present=N]: approval of a fleet of nodes, by node-bootstrap-admin's controller and by
-kube-controller-manager, on one control plane, one after the other. As root, with KUBEBUILDER_ASSETS as for tests/run.
+kube-controller-manager, on one control plane, one after the other. As root, after tests/control-plane.
 
 PACKAGE is node-bootstrap-admin's .deb. Each node has a token of its own and authenticates with it, as a real one does. First all
 nodes submit their requests at once (approvals per second, and how long a request waits); then 50 nodes come one after the other.
@@ -188,7 +188,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--present", type=int, default=0)
     arguments = parser.parse_args()
-    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
+    assets = controlplane.find_assets()
     missing = controlplane.check_assets(assets)
     if missing:
         sys.exit(missing)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench.network BUILD [--rounds=N]: a join across a network with a delay, beside kubelet's TLS bootstrap and `kubeadm join`, with one real control plane.
 
-BUILD is a build folder of meson. Run it as root, with KUBEBUILDER_ASSETS as for tests/run. Machines reach the API server only through a pair of TUN
+BUILD is a build folder of meson. Run it as root, after tests/control-plane. Machines reach the API server only through a pair of TUN
 devices, of which this program holds each packet for half of the round trip: TCP's own handshake is delayed as well.
 """
 
@@ -167,7 +167,7 @@ def main():
     parser.add_argument("build", type=lambda name: Path(name).resolve())
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", "")).resolve()
+    assets = controlplane.find_assets()
     missing = controlplane.check_assets(assets)
     if missing:
         sys.exit(missing)

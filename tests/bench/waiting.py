@@ -4,7 +4,7 @@
 The service runs in a booted container, beside a kubelet that waits with its own TLS bootstrap, on one control plane. Counted from the
 moment when both wait: how often their threads were switched in, CPU time, memory (the share of each process, PSS), lines in the journal
 or log, and the requests that the API server has seen. --record writes docs/waiting.json, and the table into docs/comparison.md. As root,
-with KUBEBUILDER_ASSETS as for tests/run.
+after tests/control-plane.
 """
 
 import argparse
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--record", action="store_true")
     arguments = parser.parse_args()
-    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
+    assets = controlplane.find_assets()
     missing = controlplane.check_assets(assets)
     if missing:
         sys.exit(missing)

@@ -49,8 +49,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "nightly: takes minutes, and is rarely the first to fail")
     if config.option.collectonly or config.option.help or hasattr(config, "workerinput"):
         return
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    World.assets = Path(assets) if assets else isolation.cache_path() / "control-plane/bin"
+    World.assets = controlplane.find_assets()
     World.missing = controlplane.check_assets(World.assets) if os.geteuid() == 0 else "not root, and containers are booted"
     if World.missing and not config.option.without_kubernetes:
         raise pytest.UsageError(

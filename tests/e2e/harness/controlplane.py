@@ -25,7 +25,7 @@ from cryptography import x509
 
 from common import csrs, pki, versions
 from common.wait import PATIENCE, until
-from . import image
+from . import image, isolation
 from .proxy import Front
 
 DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
@@ -513,6 +513,12 @@ def new_address():
 def free_ports(count):
     """Each is for one server, which may be restarted: no other program is in this network namespace."""
     return list(itertools.islice(ports, count))
+
+
+def find_assets():
+    """The directory with Kubernetes' programs: $KUBEBUILDER_ASSETS, or where tests/control-plane puts them."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    return Path(assets).resolve() if assets else isolation.cache_path() / "control-plane/bin"
 
 
 def check_assets(folder):
