@@ -107,6 +107,15 @@ def test_child_that_a_signal_kills(machine, folder, number):
     assert start(machine, program(folder, f"kill -{number.name[3:]} $$\n")).wait().exit == -number
 
 
+def test_child_whose_parent_cannot_confine_itself(machine, folder, strace):
+    """It executes nothing, also without the sweeper, which would end it. The second process that install forks is the sweeper."""
+    run = machine.new_run([strace, "-o", "/dev/null", "-e", "inject=clone:error=EAGAIN:when=2", find_program("install"),
+                           *machine.install_words(f"--program={program(folder, f'touch {folder}/executed')}")], {**machine.environment, **WITHOUT_LEAK_DETECTION})
+    machine.runs.append(run)
+    run.wait().failed("internal", 70, "cannot run the network side: fork")
+    assert not (folder / "executed").exists()
+
+
 def test_stop(world):
     """SIGINT, as systemctl stop sends it to both: 143."""
     world.server.hold = True
