@@ -109,12 +109,16 @@ def group():
     namespace.take_left_files()     # run_in() is not limited to a root
 
 
-def run_in(machine, group, *words, program="", tracer=()):
+def start_in(machine, group, *words, program="", tracer=()):
     """On the machine itself, as in the service: its folders are hidden from the tests."""
     run = machine.new_run([*tracer, "/bin/sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh", find_program("install"), f"--config-directory={machine.etc}", f"--program={program}", *words],
                           {**machine.environment, **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
-    return run.wait()
+    return run
+
+
+def run_in(*arguments, **options):
+    return start_in(*arguments, **options).wait()
 
 
 def test_alone(machine, group):
@@ -186,6 +190,27 @@ def test_no_process_is_killed_by_its_number(machine, group, program, strace):
     calls = ["".join(call) for call in calls]
     assert calls.count("kill") == 1, "the child, which has not been reaped"
     assert "pidfd_open cgroup.procs pidfd_send_signalSIGKILL cgroup.procs" in " ".join(calls)
+
+
+def test_process_that_has_left_the_group(machine, group, program, strace):
+    """It is not killed, since it could have got the number of one that was in the group. The sweeper stops when it has its descriptor."""
+    other, trace = group.with_name(f"{group.name}-other"), machine.path / "trace"
+    run = start_in(machine, group, program=program("sleep infinity &\n"),
+                   tracer=[strace, "-f", "-o", str(trace), "-e", "trace=pidfd_open,pidfd_send_signal", "-e", "inject=pidfd_open:signal=SIGSTOP:when=1"])
+    sweeper = until(lambda: trace.exists() and re.search(r"^(\d+) +--- stopped by SIGSTOP", trace.read_text(), re.MULTILINE), "the sweeper stops")[1]
+    parent = pathlib.Path(f"/proc/{sweeper}/stat").read_text().split()[3]
+    [left] = set((group / "cgroup.procs").read_text().split()) - {sweeper, parent}
+    other.mkdir()
+    try:
+        (other / "cgroup.procs").write_text(left)
+        os.kill(int(sweeper), signal.SIGCONT)
+        until(lambda: not os.path.exists(f"/proc/{sweeper}"), "the sweeper ends")
+        assert "pidfd_send_signal" not in trace.read_text()
+    finally:
+        os.kill(int(left), signal.SIGKILL)
+        until(lambda: not (other / "cgroup.procs").read_text(), "it ends", pause=0.01)
+        other.rmdir()
+    run.wait().failed("handoff-missing", 65)
 
 
 def test_group_below(machine, group):
