@@ -3,11 +3,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,10 +71,37 @@ static void reports_what_it_cannot_drop(void **state) {
         assert_int_equal(in_child(keep_nothing), -EPERM);
 }
 
+static int lower_limit(void) {
+        static const struct rlimit limit = { 64, 64 };
+
+        return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+}
+
+static int reduce(void) {
+        struct nb_failure f = { 0 };
+        int status = 0, number = 0, r = nb_privilege_split(&status, &f);
+
+        if (r > 0)
+                return -status;
+        if (r < 0 || nb_privilege_reduce(&f) < 0 || prctl(PR_GET_PDEATHSIG, &number) < 0)
+                return -1;
+        return number == SIGKILL && prctl(PR_GET_DUMPABLE) == 0 ? 0 : -2;
+}
+
+/* A change of user resets both settings, and a child that outlives its parent goes on asking
+ * servers. */
+static void without_privileges_it_still_ends_with_its_parent(void **state) {
+        /* valgrind lets no process lower this limit. */
+        if (geteuid() != 0 || in_child(lower_limit) < 0)
+                skip();
+        assert_int_equal(in_child(reduce), 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(needs_no_call_if_nothing_is_to_drop),
                 cmocka_unit_test(reports_what_it_cannot_drop),
+                cmocka_unit_test(without_privileges_it_still_ends_with_its_parent),
         };
 
         return cmocka_run_group_tests_name("privilege", tests, NULL, NULL);
