@@ -108,6 +108,15 @@ static void reading_stops_at_the_ceiling(void **state) {
         assert_string_equal(secret.data, "1234");
 }
 
+/* A part of it could be valid. The kernel gives no size for a file in /proc, so each that is not
+ * empty seems to grow. */
+static void reading_refuses_a_file_that_grows(void **state) {
+        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
+
+        assert_int_equal(nb_path_read(-1, "/proc/self/status", 65536, &secret), -EAGAIN);
+        assert_null(secret.data);
+}
+
 static void creating_never_replaces(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16);
         struct folder *folder = *state;
@@ -215,6 +224,7 @@ int main(void) {
                 TEST(a_planted_link_under_the_temporary_name_is_not_followed),
                 TEST(reading_refuses_what_is_no_plain_file),
                 TEST(reading_stops_at_the_ceiling),
+                cmocka_unit_test(reading_refuses_a_file_that_grows),
                 TEST(creating_never_replaces),
                 TEST(removing_what_is_not_there_is_fine),
                 TEST(clearing_frees_the_name_whatever_has_it),
