@@ -418,6 +418,22 @@ static void worker_has_none_of_our_files(void **state) {
         end(&fixture);
 }
 
+/* RLIMIT_NPROC is lowered last, before the second filter. */
+static void worker_is_limited_before_its_first_byte(void **state) {
+        struct fixture fixture;
+        struct rlimit limit;
+        char byte;
+        int fd;
+
+        begin(&fixture);
+        fd = accept(fixture.fd, NULL, NULL);
+        assert_int_equal(recv(fd, &byte, 1, 0), 1);
+        assert_int_equal(prlimit(fixture.transfer->worker->pid, RLIMIT_NPROC, NULL, &limit), 0);
+        assert_int_equal(limit.rlim_max, 0);
+        (void)close(fd);
+        end(&fixture);
+}
+
 /* In a process of its own, which the assertion ends. */
 static int start_without_trust(bool is_authorization) {
         pid_t pid = fork();
@@ -534,6 +550,7 @@ int main(void) {
                 cmocka_unit_test(workers_draw_different_numbers),
                 cmocka_unit_test(cancelled),
                 cmocka_unit_test(worker_has_none_of_our_files),
+                cmocka_unit_test(worker_is_limited_before_its_first_byte),
                 cmocka_unit_test(no_credential_without_trust),
                 cmocka_unit_test(too_large_a_request),
         };
