@@ -89,6 +89,7 @@ ANSWERS = [
     Case("two megabytes", discovery(faults.large(2 << 20)), *MALFORMED),
     Case("body without end", discovery(faults.flood), *MALFORMED),
     Case("brackets without end", discovery(faults.flood_of_brackets), *MALFORMED),
+    Case("100 headers of 1 KiB", discovery(faults.with_headers(**{f"x-{number}": "x" * 1024 for number in range(100)})), *MALFORMED, "larger than"),
     Case("headers without end", discovery(faults.endless_headers), *MALFORMED),
     Case("one header line of 300 KiB", discovery(faults.long_header_line), *MALFORMED, "larger than"),
     Case("error without end", discovery(faults.error_flood), *MALFORMED, "larger than"),

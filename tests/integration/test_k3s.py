@@ -289,18 +289,18 @@ def serving(edit):
     return prepare
 
 
-def server_leaf(cluster, key, *names, **changes):
-    return pki.cert_pem(cluster.ca.client(key, NODE, (), eku=(pki.SERVER_AUTH,), sans=[x509.DNSName(name) for name in names], **changes))
+def server_leaf(ca, key, *names, **changes):
+    return pki.cert_pem(ca.client(key, NODE, (), eku=(pki.SERVER_AUTH,), sans=[x509.DNSName(name) for name in names], **changes))
 
 
 SERVING = [
     ("nothing", lambda cluster, pem, key: b""),
-    ("of another CA", lambda cluster, pem, key: pki.cert_pem(pki.CA().client(key, NODE, (), eku=(pki.SERVER_AUTH,))), "not issued by a CA of the cluster"),
-    ("for another key", lambda cluster, pem, key: server_leaf(cluster, pki.new_key().public_key(), NODE, "localhost"), "another key"),
-    ("for another machine, too", lambda cluster, pem, key: server_leaf(cluster, key, NODE, "localhost", "node-2"), "node-2"),
-    ("without localhost", lambda cluster, pem, key: server_leaf(cluster, key, NODE), "expected 'node-1', localhost"),
+    ("of another CA", lambda cluster, pem, key: server_leaf(pki.CA(), key, NODE, "localhost"), "not issued by a CA of the cluster"),
+    ("for another key", lambda cluster, pem, key: server_leaf(cluster.ca, pki.new_key().public_key(), NODE, "localhost"), "another key"),
+    ("for another machine, too", lambda cluster, pem, key: server_leaf(cluster.ca, key, NODE, "localhost", "node-2"), "node-2"),
+    ("without localhost", lambda cluster, pem, key: server_leaf(cluster.ca, key, NODE), "expected 'node-1', localhost"),
     ("for clients", lambda cluster, pem, key: pki.cert_pem(cluster.signer.client(key, USER)), "not for server authentication"),
-    ("expired", lambda cluster, pem, key: server_leaf(cluster, key, NODE, "localhost", start=-pki.YEAR, end=-pki.DAY), "expired"),
+    ("expired", lambda cluster, pem, key: server_leaf(cluster.ca, key, NODE, "localhost", start=-pki.YEAR, end=-pki.DAY), "expired"),
 ]
 CERTIFICATES = [
     K3sCase("for another key", issued(lambda cluster, *_: pki.cert_pem(cluster.signer.client(pki.new_key().public_key(), USER))), *UNUSABLE, "another key", check=dropped),

@@ -24,6 +24,9 @@ static struct vector vectors[] = {
           HEADER_JOSHUA "..7Ui1ALizW4jXphVUB7xUqC9vLYLL9RZeOFfVLoB7Tgk" },
         { "published: a word", "payload", "abc123", "tokenSecret",
           HEADER_ABC123 "..QSxpUG7Q542CirTI2ECPSZjvBOJURUW5a7XqFpNI958" },
+        /* Made with Python's hmac: the signature covers every line. */
+        { "lines", "a\nb\n", "abc123", "tokenSecret",
+          HEADER_ABC123 "..gk77M7nXjXj9H44L9aDrl-Rfc_bl1MkGb7Jooi-t0Mk" },
 };
 
 static void agrees_with_kubernetes(void **state) {
