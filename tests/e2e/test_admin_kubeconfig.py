@@ -11,7 +11,7 @@ from .harness import controlplane
 ACCOUNTS = "/api/v1/namespaces/kube-system/serviceaccounts"
 ACCOUNT = "system:serviceaccount:kube-system:e2e-kubeconfig"
 BINDING = f"{controlplane.BINDINGS}/e2e:kubeconfig"
-PLUGIN = "client.authentication.k8s.io/v1"
+PLUGIN = "client.authentication.k8s.io/v1beta1"     # Debian's kubectl, 1.20, knows no newer one
 
 
 @pytest.fixture

@@ -95,7 +95,8 @@ def world(world, monkeypatch):
     folder = world.work / "power-cut"
     (folder / "machine").mkdir(parents=True)
     subprocess.run(["dpkg-deb", "-x", world.deb, folder / "package"], check=True)
-    monkeypatch.setenv("NB_BUILDDIR", str(folder / "package"))
+    monkeypatch.setattr(machines, "BUILD", folder / "package")
+    machines.find_program.cache_clear()
     made = machines.World(folder / "machine")
     # Newer versions of kubelet make no request until the runtime has answered.
     with containerd.started(folder / "containerd"):
