@@ -128,14 +128,20 @@ def make_group(group):
 def make_groups():
     """A session's control groups, each locked as long as a process of it lives. By its ID a session in another PID name space cannot find it."""
     bases = list(hierarchies())
-    guard = lock(bases[0])
     sweep(bases)
     groups = [base / f"{PREFIX}{secrets.token_hex(6)}" for base in bases]
     for group in groups:
+        while not claim(group):
+            pass
+    return groups
+
+
+def claim(group):
+    """Whether it is made and locked: before it is locked, the sweep of another session may remove it."""
+    with contextlib.suppress(FileNotFoundError):
         make_group(group)
         lock(group)
-    os.close(guard)
-    return groups
+        return group.exists()
 
 
 def lock(folder, more=0):
