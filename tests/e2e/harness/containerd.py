@@ -11,7 +11,9 @@ from common.wait import until
 def started(folder, configuration=""):
     """Yields ctr(...), which runs its client. Its socket is `folder`/socket."""
     folder.mkdir()
-    (folder / "config.toml").write_text(f"version = 2\n{configuration}")
+    # The directory of network plugins is made where it is missing, which a root that is read-only does not permit.
+    plugins = f'[plugins."io.containerd.grpc.v1.cri".cni]\nconf_dir = "{folder}/cni"\n'
+    (folder / "config.toml").write_text(f"version = 2\n{configuration}\n{plugins}")
     command = ["containerd", f"--config={folder}/config.toml", f"--address={folder}/socket", f"--root={folder}/root", f"--state={folder}/state"]
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
