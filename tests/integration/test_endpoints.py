@@ -158,8 +158,9 @@ def equal(world):
     elsewhere(world)
 
     def check(world, run):
-        assert world.server.kinds == ["cluster-info", "cluster-info"] and world.other.kinds == ["create", "watch"]
-        assert world.machine.handoff()["server"] == world.other.url
+        assert world.server.kinds[:2] == ["cluster-info", "cluster-info"] and world.machine.handoff()["server"] == world.other.url
+        if "did not answer within 250 ms" not in run.stderr:        # on a busy machine
+            assert world.server.kinds[2:] == [] and world.other.kinds == ["create", "watch"]
     world.check_elsewhere = check
 
 
@@ -263,8 +264,11 @@ def stalls_at_the_second_copy(world):
 
 
 def not_held_up(world, run):
-    """From the request that nobody answers, which is given up after 10 s, to what comes after it."""
-    stalled, [create] = world.stalling.seen("cluster-info")[1:], world.other.seen("create")
+    """From the request that nobody answers, which is given up after 10 s, to what comes after it.
+
+    On a busy machine, `server:` may not answer within 250 ms; the join then goes through the endpoint.
+    """
+    stalled, [create] = world.stalling.seen("cluster-info")[1:], world.other.seen("create") + world.server.seen("create")
     assert all(create.when < request.when + 9 for request in stalled)
 
 

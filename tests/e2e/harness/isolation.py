@@ -167,7 +167,7 @@ def sweep(bases):
     """Removes the control groups of sessions that are no more."""
     for base in bases:
         for group in base.glob(PREFIX + "*"):
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):     # in use; another session has removed it
                 descriptor = lock(group, fcntl.LOCK_NB)
                 remove_group(group)
                 os.close(descriptor)
