@@ -53,6 +53,11 @@ def der(cert):
     return cert.public_bytes(serialization.Encoding.DER)
 
 
+def now():
+    """In UTC without a time zone, as the times of a certificate."""
+    return datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+
+
 def spki(public_key):
     return public_key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
@@ -160,11 +165,11 @@ class CA:
         return pin(self.cert)
 
     def _sign(self, public_key, subject_name, issuer_name, start, end, *, ca=False, usage=None, eku=(), sans=()):
-        now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None, microsecond=0)
+        begun = now().replace(microsecond=0)
         builder = (x509.CertificateBuilder().subject_name(subject_name).issuer_name(issuer_name)
                    .public_key(public_key).serial_number(x509.random_serial_number())
-                   .not_valid_before(now + datetime.timedelta(seconds=start))
-                   .not_valid_after(now + datetime.timedelta(seconds=end))
+                   .not_valid_before(begun + datetime.timedelta(seconds=start))
+                   .not_valid_after(begun + datetime.timedelta(seconds=end))
                    .add_extension(x509.BasicConstraints(ca, None), True)
                    .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), False))
         if usage is not None:

@@ -10,7 +10,6 @@ CA is (dynamiclistener, cert/cert.go).
 """
 
 import base64
-import datetime
 import hashlib
 import ipaddress
 import os
@@ -36,7 +35,7 @@ def hash_ca(cacerts, root=None):
 
 def since(ca):
     """The certificates of this CA are valid as long as the CA itself."""
-    return (ca.cert.not_valid_before - datetime.datetime.utcnow()).total_seconds()
+    return (ca.cert.not_valid_before - pki.now()).total_seconds()
 
 
 class K3s(apiserver.Cluster):

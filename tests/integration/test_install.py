@@ -105,7 +105,7 @@ def test_record(machine, ca):
     machine.install().joined()
     record = json.loads(machine.read(Machine.RECORD))
     joined_at = datetime.datetime.strptime(record.pop("joinedAt"), "%Y-%m-%dT%H:%M:%SZ")
-    assert abs(joined_at - datetime.datetime.utcnow()) < datetime.timedelta(minutes=5)
+    assert abs(joined_at - pki.now()) < datetime.timedelta(minutes=5)
     assert record == {"version": 1, "node": NODE, "server": SERVER, "endpoint": handoff["endpoint"], "discovery": "token", "caCertHashes": [ca.pin], "caFileHashes": [ca.pin],
                       "csr": handoff["csr"], "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
                       "kubeletArguments": OWN_ARGUMENTS, "runtimeEndpoint": RUNTIME, "kubeconfig": "/" + Machine.KUBECONFIG,

@@ -60,7 +60,7 @@ def record(machine):
 
 
 def age(machine, days):
-    at = datetime.datetime.utcnow() - datetime.timedelta(days=days)
+    at = pki.now() - datetime.timedelta(days=days)
     machine.put(Machine.RECORD, json.dumps({**record(machine), "joinedAt": at.strftime("%Y-%m-%dT%H:%M:%SZ")}), 0o644)
 
 
@@ -204,7 +204,7 @@ def test_status(world):
     text = machine.status().stdout
     assert "Renewed: by node-bootstrap-refresh.timer, through the supervisor, from " in text and "kubelet itself cannot renew it" in text
     found = json.loads(machine.status("--json").stdout)["certificate"]
-    assert found["rotationFrom"] < datetime.datetime.utcnow().isoformat() < found["rotationUntil"] == found["notAfter"]
+    assert found["rotationFrom"] < pki.now().isoformat() < found["rotationUntil"] == found["notAfter"]
 
 
 # One that fails.

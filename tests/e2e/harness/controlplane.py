@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import yaml
@@ -417,7 +417,7 @@ controlPlaneEndpoint: {self.front.endpoint}
     def token(self, group=DEFAULT_GROUP, ttl=3600, token=None, signing=True):
         """A new bootstrap token; returns when cluster-info is signed with it."""
         token = token or self.fresh_token()
-        expires = (datetime.utcnow() + timedelta(seconds=ttl)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        expires = (datetime.now(timezone.utc) + timedelta(seconds=ttl)).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.request("POST", SECRETS, {
             "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
             "metadata": {"name": f"bootstrap-token-{token.id}"},
@@ -436,7 +436,7 @@ controlPlaneEndpoint: {self.front.endpoint}
     def expire_token(self, token, seconds):
         """Now that cluster-info is signed with it, which a short `ttl` would not leave enough time for. Returns its last second."""
         last = int(time.time()) + seconds
-        self.patch_token(token, {"expiration": datetime.utcfromtimestamp(last).strftime("%Y-%m-%dT%H:%M:%SZ")})
+        self.patch_token(token, {"expiration": datetime.fromtimestamp(last, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")})
         return last
 
     def cluster_info(self):
