@@ -198,7 +198,7 @@ def test_not_joined(new_node, cluster):
     node.run("systemctl", "daemon-reload")
     node.run("systemctl", "start", "--no-block", "slow.service", "network-online.target")
     line = cluster.join_command()
-    done = node.run("node-bootstrap", "setup", "-", "--timeout=2s", stdin=line, check=False)
+    done = node.run("node-bootstrap", "setup", "-", "--timeout=6s", stdin=line, check=False)
     assert done.returncode != 0 and "slow.service" in done.stdout
     found = look(node, "queued", "queued", 1, None)
     assert "queued behind slow.service, which has been starting since 20" in found["message"]
