@@ -15,8 +15,7 @@
  * Files are written in this order. Each step is durable before the next; all are undone if one
  * fails:
  *
- *      node-bootstrap.restart  if kubelet must restart: a mark for
- *                              node-bootstrap-restart-kubelet.service, in kubelet's
+ *      node-bootstrap.restart  if kubelet must restart: a mark for the unit, in kubelet's
  *                              directory, where the network side cannot write
  *      client CA file, kubelet-serving.pem, kubelet-client-current.pem, if renewed
  *      node-bootstrap.json     server, caFileHashes, refreshedAt, certificate
