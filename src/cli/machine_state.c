@@ -26,9 +26,6 @@
 
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
-/* In node-bootstrap-metrics.service: its own credentials, and those of node-bootstrap.service. */
-#define METRICS_CREDENTIALS "/run/node-bootstrap-credentials"
-#define BOUND_CREDENTIALS "/run/node-bootstrap-service-credentials"
 
 #define DROP_IN_MAX ((size_t)1024 * 1024)
 
@@ -389,11 +386,7 @@ int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_sta
         int r;
 
         nb_machine_units_read(&units);
-        if (before && !strcmp(before, METRICS_CREDENTIALS) &&
-            (nb_unit_has_word(units.service.data, "ActiveState", "active") ||
-             nb_unit_has_word(units.service.data, "ActiveState", "activating"))) {
-                sources->credentials_directory = BOUND_CREDENTIALS;
-        } else if (!before && access(CREDENTIALS, R_OK | X_OK) == 0) {
+        if (!before && access(CREDENTIALS, R_OK | X_OK) == 0) {
                 sources->credentials_directory = CREDENTIALS;
         } else {
                 if (!before)

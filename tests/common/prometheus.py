@@ -12,6 +12,7 @@ from . import SOURCE
 FOLDER = SOURCE / "packaging/prometheus"
 NODE_ALERTS = FOLDER / "node-alerts.yaml"
 REPORT = "node_bootstrap_report_timestamp_seconds"
+MTIME = 'node_textfile_mtime_seconds{file="/srv/node-bootstrap.prom"}'      # node_exporter's
 MINUTES = 60
 
 
@@ -37,11 +38,11 @@ def read(text):
 def recorded(found, instance, is_written=True):
     """Series for promtool: what was read, once a minute from the time 0 on; without `is_written`, the file is as old as that."""
     rows = []
-    for series, value in found.items():
+    for series, value in {**found, MTIME: found.get(REPORT, 0)}.items():
         name, _, labels = series.partition("{")
-        if name.endswith("_timestamp_seconds"):
+        if name.endswith("_timestamp_seconds") or series == MTIME:
             value -= found.get(REPORT, 0)
-        step = 60 if name == REPORT and is_written else 1 if re.search("_(total|bucket|sum|count)$", name) else 0
+        step = 60 if series in (REPORT, MTIME) and is_written else 1 if re.search("_(total|bucket|sum|count)$", name) else 0
         rows.append({"series": f'{name}{{instance="{instance}",{labels or "}"}', "values": f"{value:f}+{step}x{MINUTES}"})
     return rows
 

@@ -128,12 +128,11 @@ def test_encrypted_in_a_drop_in(node, cluster):
 
 
 def test_encrypted_settings(node, cluster):
-    """Only the running service can read them: the commands use the paths of its last join. The metrics service started before they were there."""
+    """Only the running service can read them: the commands use the paths of its last join."""
     paths = {"kubeconfig": "/var/lib/kubelet/kubeconfig", "certificateDirectory": "/var/lib/kubelet/certificates", "caFile": "/var/lib/kubelet/ca.crt"}
     name, path = "node-bootstrap.config", "/etc/credstore.encrypted/node-bootstrap.config"
     metrics, folder = "node-bootstrap-metrics.service", "/var/lib/prometheus/node-exporter"
     node.path(folder).mkdir(parents=True, exist_ok=True)
-    node.run("systemctl", "start", "node-bootstrap-metrics.timer")
     put(node, f"/run/credstore/{NAME}", cluster.token())
     put(node, "/etc/credstore.encrypted/.keep", "")
     encrypt(node, settings(cluster, node={"name": f"{node.name}-x"}, kubelet=paths), "-", path, name=name)
@@ -147,9 +146,8 @@ def test_encrypted_settings(node, cluster):
         checked = node.run("node-bootstrap", "check", "--local", check=False).stdout
         assert shown["state"].startswith("kubelet-") and shown["message"] in checked, (verb, checked)
         assert f"  - settings in credential '{name}' are not checked: only the service can read them\n" in checked
-        node.run("systemctl", "reload", metrics)
+        node.run("systemctl", "start", metrics)
         assert b"\nnode_bootstrap_joined 1\n" in node.read(f"{folder}/node-bootstrap.prom"), verb
-    node.run("systemctl", "stop", "node-bootstrap-metrics.timer")
     said = node.run("node-bootstrap", "reset").stdout
     assert all(f"removed  {path}\n" in said for path in (paths["kubeconfig"], paths["caFile"])), said
     assert not list(node.path(paths["certificateDirectory"]).glob("*"))

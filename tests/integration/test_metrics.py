@@ -144,6 +144,19 @@ def test_states(make, tmp_path, name):
     prometheus.assert_fires(tmp_path, whole, 17, *{*alerts[max(alerts)], "ReportOld"}, is_written=False)
 
 
+def test_nodes_that_are_not_monitored(tmp_path):
+    """A control plane node, and a machine that is no Node, may do without."""
+    rows = [{"series": series, "values": f"1+0x{prometheus.MINUTES}"} for series in (
+        *(f'kube_node_info{{instance="state",node="{name}"}}' for name in ("worker-1", "worker-2", "control-1")),
+        *(f'node_uname_info{{instance="{name}:9100",nodename="{name}"}}' for name in ("worker-1", "worker-2", "control-1", "database")),
+        'kube_node_role{instance="state",node="control-1",role="control-plane"}', f'{prometheus.REPORT}{{instance="worker-1:9100"}}')]
+    alert = 'ALERTS{alertname="NodeBootstrapNotMonitored",alertstate="firing"'
+    expected = {f"count({alert}}}) or vector(0)": 0}
+    prometheus.query(tmp_path, rows, expected, 59, [prometheus.NODE_ALERTS])
+    expected = {f"count({alert}}})": 1, f'count({alert},instance="worker-2:9100"}})': 1}
+    prometheus.query(tmp_path, rows, expected, 60, [prometheus.NODE_ALERTS])
+
+
 def test_the_message_of_a_wait_has_its_begin(make):
     """Also long after it was logged, and in each output."""
     place = make()
