@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/kubelet.h"
 #include "cli/machine_state.h"
+#include "files/refresh_settings.h"
 #include "method/cluster_identity.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -17,8 +18,6 @@
 #define KUBELET_DOWN 4
 #define INVALID 2
 #define NOT_JOINED 1
-
-#define REFRESH_UNIT "node-bootstrap-refresh.service"
 
 /* After which part of a certificate's validity kubelet may renew it (client-go util/certificate,
  * nextRotationDeadline). */
@@ -311,7 +310,6 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
                 nb_unit_read_state(units->service.data, &ret_state->service);
         if (units->kubelet.data)
                 nb_unit_read_state(units->kubelet.data, &ret_state->kubelet);
-        ret_state->refreshed = units->refreshed;
         ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
         r = nb_node_inspect(-1, sources, are_settings_hidden, node, &f);
         if (r == -ENOMEM)
@@ -321,7 +319,8 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
                 node->inspection.state = NB_NODE_STATE_UNREADABLE;
                 memcpy(node->inspection.detail, f.detail, sizeof(f.detail));
         }
-        /* A refresh that has changed something wrote the record; systemd forgets at a reboot. */
+        /* Without the mark, the record has the last refresh that changed something. */
+        ret_state->refreshed = nb_refresh_mark_time(-1);
         if (ret_state->refreshed == 0)
                 ret_state->refreshed = nb_time_parse(node->present.record.refreshed_at);
         r = judge(sources, units, ret_state);
@@ -338,9 +337,6 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
         if (!nb_systemd_is_running())
                 return;
         (void)nb_kubelet_show(&ret_units->kubelet);
-        if (nb_unit_show(REFRESH_UNIT, &state, &ignored) >= 0 && is_in(&state, "inactive") &&
-            state.exit_status == 0)
-                ret_units->refreshed = state.begun;
         if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
                 return;
         nb_unit_read_state(ret_units->service.data, &state);

@@ -23,7 +23,6 @@ struct nb_machine_units {
                                               does not answer */
         char blocker[NB_UNIT_NAME_SIZE];   /* what the service is queued behind; "": nothing */
         time_t blocker_begun;              /* 0: unknown */
-        time_t refreshed; /* when the last refresh was started; 0: unknown, or it failed */
 };
 
 #define NB_MACHINE_UNITS_INIT \
@@ -69,7 +68,7 @@ struct nb_machine_state {
         /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do. */
         struct nb_failure why;
         bool is_certificate_usable; /* by kubelet, now */
-        time_t refreshed;           /* a refresh that was started then has succeeded; 0: unknown */
+        time_t refreshed;           /* a refresh succeeded then; 0: unknown */
 };
 
 /*

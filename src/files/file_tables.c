@@ -45,6 +45,15 @@ static int verify_cloud(const char *text) {
                                                                                        : -EINVAL;
 }
 
+static int verify_settings(const char *text) {
+        const struct nb_settings_source source = { .origin = NB_RECORD_FILE };
+        struct nb_failure ignored = { 0 };
+        struct nb_settings settings;
+
+        nb_settings_init(&settings);
+        return nb_settings_merge(&settings, &source, text, strlen(text), &ignored);
+}
+
 static int verify_volume(const char *text) {
         return !strcmp(text, "config-2") || !strcmp(text, "cidata") ? 0 : -EINVAL;
 }
@@ -57,6 +66,7 @@ FORM(node_name, TEXT, "a node name", verify_node_name);
 FORM(endpoint, TEXT, "HOST:PORT", verify_endpoint);
 FORM(cloud, TEXT, "the name of a cloud", verify_cloud);
 FORM(volume, TEXT, "'config-2' or 'cidata'", verify_volume);
+FORM(settings, TEXT, "settings", verify_settings);
 FORM(word, TEXT, "a word", NULL, NB_LOWER NB_UPPER NB_DIGITS "._-");
 FORM(csr_name, TEXT, "the name of a CSR", NULL, NB_LOWER NB_UPPER NB_DIGITS "-_.:");
 FORM(time, TEXT, "a time", NULL, NB_DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1);
@@ -173,6 +183,7 @@ static const struct nb_state_field record_fields[] = {
                 offsetof(struct nb_record, n_pins)),
         COUNTED(nb_record, "caFileHashes", pins, REQUIRED, ca_hashes,
                 offsetof(struct nb_record, n_ca_hashes)),
+        RECORD("settings", settings, OPTIONAL, settings),
 };
 
 const struct nb_state_file nb_record_file = { NB_RECORD_FILE, NB_INSTALLED_MALFORMED,

@@ -12,6 +12,7 @@
 
 #define NB_TOKEN_SOURCE_MAX 127
 #define NB_RECORD_ARGUMENTS_SIZE 8192
+#define NB_RECORD_SETTINGS_SIZE (24 * 1024) /* 16 endpoints, 32 arguments of kubelet */
 
 /* How the machine joined, as `join` reports it. */
 struct nb_provenance {
@@ -46,6 +47,7 @@ struct nb_record {
         char joined_at[32];            /* RFC 3339 */
         char refreshed_at[32]; /* when refresh last changed server or caFileHashes; "" for never */
         char certificate[NB_SETTINGS_PATH_MAX + 64]; /* the dated file with certificate and key */
+        char settings[NB_RECORD_SETTINGS_SIZE];      /* for a refresh (refresh_settings.h) */
 };
 
 /* NB_INSTALLED_MALFORMED */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,6 +11,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "files/platform_note.h"
+#include "files/refresh_settings.h"
 #include "install/give.h"
 #include "kube/k3s_token.h"
 #include "system/sources.h"
@@ -167,10 +169,25 @@ int nb_give(const struct nb_context *context, bool is_client_needed, struct nb_f
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
-static int ignore_document(_unused_ void *userdata,
-                           _unused_ const struct nb_config_document *document,
-                           _unused_ struct nb_failure *f) {
-        return 0;
+/* Passes the settings of the context as the only document. */
+static int put_settings(const struct nb_context *context) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        struct nb_sources *sources = context->sources;
+        char path[PATH_MAX + 32];
+        int r;
+
+        nb_refresh_settings_format(&context->settings, true, &text);
+        if (text.error < 0)
+                return text.error;
+        snprintf(path, sizeof(path), "%s/config.yaml.d", sources->config_directory);
+        r = nb_sources_put(sources, NB_SOURCE_FOLDER, path, 0, NULL);
+        if (r >= 0)
+                r = nb_sources_put(sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG, 0, NULL);
+        snprintf(path, sizeof(path), "%s/config.yaml", sources->config_directory);
+        if (r >= 0)
+                r = nb_sources_put(sources, NB_SOURCE_FILE, path, 0600,
+                                   &(struct nb_secret){ .data = text.data, .len = text.len });
+        return r;
 }
 
 int nb_give_for_refresh(const struct nb_context *context, enum nb_refresh refresh,
@@ -188,11 +205,12 @@ int nb_give_for_refresh(const struct nb_context *context, enum nb_refresh refres
                 password,
         };
         const size_t n = refresh == NB_REFRESH_CLUSTER ? 2 : refresh == NB_REFRESH_CONFIG ? 3 : 5;
-        int r;
+        int r = 0;
 
         nb_sources_done(context->sources);
         context->sources->is_keeping = true;
-        r = nb_sources_config(context->sources, ignore_document, NULL, f);
+        if (put_settings(context) < 0)
+                return nb_failure_set_memory(f);
         snprintf(record, sizeof(record), "%s/" NB_RECORD_FILE, settings->certificate_directory);
         snprintf(certificate, sizeof(certificate), "%s/" NB_STORE_CURRENT,
                  settings->certificate_directory);

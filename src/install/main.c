@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "files/handoff.h"
+#include "files/refresh_settings.h"
 #include "install/alone.h"
 #include "install/child.h"
 #include "install/install.h"
@@ -50,17 +51,37 @@ static const char usage[] = "install [OPTION...]\n\n"
 /* Before the child and after it. */
 enum step { BEGIN, END };
 
-/* Returns as run_step(). */
-static int run_refresh(const struct nb_context *context, enum step step, struct nb_failure *f) {
-        int r = step == BEGIN ? nb_refresh_begin(context, f) : nb_refresh_install(context, f);
+/* Needs no settings and no credential: those may be damaged or missing by now. */
+static void load_from_disk(const struct arguments *arguments, struct nb_context *context) {
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        struct nb_failure ignored = { 0 };
 
-        if (r >= 0)
-                return r;
-        if (f->code != NB_REFRESH_INAPPLICABLE)
-                return r;
-        nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);
-        nb_log_status("Nothing to refresh: %s", f->detail);
-        return 0;
+        nb_context_salvage(context, arguments->root_fd, arguments->sources, true);
+        if (nb_node_inspect_disk(arguments->root_fd, &node, &ignored) < 0)
+                return;
+        memcpy(context->node_name, node.inspection.node, sizeof(context->node_name));
+        nb_refresh_settings_recall(&node.present.record, &context->settings);
+}
+
+/* Returns as run_step(). */
+static int run_refresh(const struct arguments *arguments, enum step step, struct nb_failure *f) {
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
+        int r;
+
+        load_from_disk(arguments, &context);
+        nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
+        /* systemd sets the variable if the timer has started the unit (systemd.exec(5)). */
+        if (step == BEGIN && getenv("TRIGGER_UNIT") && !nb_refresh_is_due(&context))
+                return 0;
+        r = step == BEGIN ? nb_refresh_begin(&context, f) : nb_refresh_install(&context, f);
+        if (r < 0 && f->code == NB_REFRESH_INAPPLICABLE) {
+                nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);
+                nb_log_status("Nothing to refresh: %s", f->detail);
+                r = 0;
+        }
+        if (r == 0)
+                nb_refresh_remember(&context);
+        return r;
 }
 
 static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
@@ -96,16 +117,19 @@ static int run_step(const struct arguments *arguments, enum step step,
                 if (r < 0)
                         return r;
         }
+        if (arguments->is_refresh)
+                return run_refresh(arguments, step, f);
         r = nb_context_load(&context, arguments->root_fd, arguments->sources, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
-        if (arguments->is_refresh)
-                return run_refresh(&context, step, f);
-        if (step == BEGIN)
-                return nb_install_begin(&context, arguments->program[0] && !arguments->is_reload,
-                                        inspection, f);
-        return nb_install_end(&context, inspection, f);
+        r = step == BEGIN
+                    ? nb_install_begin(&context, arguments->program[0] && !arguments->is_reload,
+                                       inspection, f)
+                    : nb_install_end(&context, inspection, f);
+        if (r == 0)
+                nb_refresh_set_automatic(&context);
+        return r;
 }
 
 /* A process that could not be killed would keep running in an active service. Looks again, since

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "files/record.h"
+#include "files/refresh_settings.h"
 #include "install/flags.h"
 #include "install/mend.h"
 #include "install/runtime.h"
@@ -148,7 +149,10 @@ static int prepare_files(struct mend *mend) {
 
         if (r <= 0)
                 return r;
-        r = prepare_cluster(mend);
+        r = nb_refresh_settings_keep(&mend->context->settings, &mend->record);
+        mend->record_file.is_wanted = r > 0;
+        if (r >= 0)
+                r = prepare_cluster(mend);
         if (r >= 0)
                 r = prepare_flags(mend);
         if (r >= 0)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "files/refresh_settings.h"
 #include "install/accept.h"
 #include "install/certificate_store.h"
 #include "install/give.h"
@@ -404,6 +407,56 @@ int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
         else
                 report_refreshed(refresh);
         return 0;
+}
+
+/* --- The timer --- */
+
+static bool is_by_supervisor(const struct nb_context *context) {
+        struct nb_record record;
+
+        return nb_context_read_record(context, &record) > 0 && nb_record_is_by_supervisor(&record);
+}
+
+/* Returns a descriptor of the directory of the mark, or -errno. */
+static int open_mark_folder(const struct nb_context *context) {
+        return nb_path_open(context->root_fd, NB_KUBELET_DIRECTORY, O_RDONLY | O_DIRECTORY);
+}
+
+void nb_refresh_set_automatic(const struct nb_context *context) {
+        bool is_wanted = nb_setting_is_set(&context->settings, NB_SETTING_REFRESH_AUTOMATIC)
+                                 ? context->settings.refresh_automatic
+                                 : is_by_supervisor(context);
+        _cleanup_(nb_closep) int folder_fd = -1;
+        int r;
+
+        if (is_wanted == (nb_refresh_mark_time(context->root_fd) > 0))
+                return;
+        r = folder_fd = open_mark_folder(context);
+        if (r >= 0)
+                r = is_wanted ? nb_file_create(folder_fd, NB_REFRESH_MARK, 0644, "", 0)
+                              : nb_file_remove(folder_fd, NB_REFRESH_MARK);
+        if (r < 0)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "cannot %s '" NB_KUBELET_DIRECTORY "/" NB_REFRESH_MARK
+                       "', on which node-bootstrap-refresh.timer depends: %s",
+                       is_wanted ? "create" : "remove", strerror(-r));
+}
+
+bool nb_refresh_is_due(const struct nb_context *context) {
+        time_t last = nb_refresh_mark_time(context->root_fd);
+
+        if (last == 0)
+                return false;
+        /* A time in the future says nothing. */
+        return is_by_supervisor(context) || last > context->now ||
+               context->now - last >= NB_REFRESH_PERIOD_S;
+}
+
+void nb_refresh_remember(const struct nb_context *context) {
+        _cleanup_(nb_closep) int folder_fd = open_mark_folder(context);
+
+        if (folder_fd >= 0)
+                (void)utimensat(folder_fd, NB_REFRESH_MARK, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 /* --- kubelet's configuration --- */

@@ -33,6 +33,20 @@
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
+/* A timer starts the refresh once an hour. After a success, the next refresh that looks for a CA or
+ * server is a day later: 24 h, less half of the timer's period. */
+#define NB_REFRESH_PERIOD_S (24 * 3600 - 1800)
+
+/* For a machine that has joined: creates or removes the mark on which the timer depends
+ * (files/refresh_settings.h). */
+void nb_refresh_set_automatic(const struct nb_context *context);
+
+/* Whether a refresh that the timer has started is due; that of a supervisor decides itself. */
+bool nb_refresh_is_due(const struct nb_context *context);
+
+/* Remembers that a refresh has succeeded, if it is automatic. */
+void nb_refresh_remember(const struct nb_context *context);
+
 /* Loads what `refresh` needs into the sources, and returns 1; 0 if it is too early to renew the
  * certificate; NB_REFRESH_INAPPLICABLE if there is nothing to refresh. */
 int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "files/record.h"
+#include "files/refresh_settings.h"
 #include "install/flags.h"
 #include "install/remove_join.h"
 #include "install/runtime.h"
@@ -256,7 +256,8 @@ int nb_remove_join(const struct nb_context *context, const struct nb_record *las
         struct reset reset = { .context = context };
         /* Removed last: a repeated reset finds the files by the record, and the record by
          * node-bootstrap.env. */
-        const struct row last_rows[] = { { .path = NB_KUBELET_ENV_PATH },
+        const struct row last_rows[] = { { .path = NB_KUBELET_DIRECTORY "/" NB_REFRESH_MARK },
+                                         { .path = NB_KUBELET_ENV_PATH },
                                          { .path = reset.record_path } };
         int r;
 

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "files/refresh_settings.h"
 #include "install/certificate_store.h"
 #include "install/flags.h"
 #include "install/runtime.h"
@@ -137,7 +138,6 @@ static void prepare_supervised(struct plan *plan) {
                 files[i].is_wanted = accepted->serving.len > 0;
         nb_buffer_append_string(&files[TARGET_SERVING_KEY].text, NB_STORE_SERVING);
         nb_buffer_append_string(&files[TARGET_SERVING_CERTIFICATE].text, NB_STORE_SERVING);
-        nb_buffer_append_string(&files[TARGET_ENV].text, NB_KUBELET_ENV_RENEWAL "\n");
 }
 
 static void prepare_config(struct plan *plan) {
@@ -293,6 +293,8 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         record->is_node_from_metadata = context->is_node_from_metadata;
         record->is_discard_from_metadata = context->is_discard_from_metadata;
         record->is_ca_found = is_ca_found(plan);
+        if (nb_refresh_settings_keep(&context->settings, record) < 0)
+                return nb_failure_set_memory(f);
         nb_time_format(context->now, record->joined_at);
         r = nb_state_file_format(&nb_record_file, record, &file->text);
         if (r < 0)

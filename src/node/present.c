@@ -406,6 +406,12 @@ int nb_node_inspect(int root_fd, struct nb_sources *sources, bool are_settings_h
         }
 }
 
+int nb_node_inspect_disk(int root_fd, struct nb_node *ret_node, struct nb_failure *f) {
+        *ret_node = (struct nb_node){ 0 };
+        nb_context_salvage(&ret_node->context, root_fd, NULL, true);
+        return inspect(ret_node, f);
+}
+
 void nb_node_done(struct nb_node *node) {
         nb_context_done(&node->context);
         nb_present_done(&node->present);

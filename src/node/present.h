@@ -70,4 +70,11 @@ struct nb_node {
  */
 int nb_node_inspect(int root_fd, struct nb_sources *sources, bool are_settings_hidden,
                     struct nb_node *ret_node, struct nb_failure *f);
+
+/*
+ * What is on disk, without settings and credentials: at the paths that the last join recorded, or
+ * at the default ones. The node name is that of the certificate. Fails as nb_present_read().
+ * Release `node` with nb_node_done() even then.
+ */
+int nb_node_inspect_disk(int root_fd, struct nb_node *ret_node, struct nb_failure *f);
 void nb_node_done(struct nb_node *node);

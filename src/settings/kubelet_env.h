@@ -13,8 +13,6 @@
 #include "settings/settings.h"
 
 #define NB_KUBELET_ENV_FILE "node-bootstrap.env"
-/* The line for node-bootstrap-renewal.service, if refresh renews the certificate of this node. */
-#define NB_KUBELET_ENV_RENEWAL "NODE_BOOTSTRAP_RENEWAL=refresh"
 #define NB_KUBELET_ENV_PATH NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE
 
 /*

@@ -12,7 +12,7 @@ from common import SOURCE, failures
 from .harness import controlplane
 from .harness.node import CONFIG, TOKEN, UNIT
 
-KUBELET, TIMER = "kubelet.service", "node-bootstrap-refresh.timer"
+KUBELET, TIMER = "kubelet.service", "node-bootstrap-metrics.timer"
 SETUP = "50-setup"
 
 

@@ -4,6 +4,7 @@
 import base64
 import json
 
+import pytest
 import yaml
 
 from common import pki
@@ -12,6 +13,8 @@ from common.wait import until
 from .harness.node import CA_FILE, KUBECONFIG, PKI, UNIT
 
 REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
+AUTOMATIC = "/var/lib/kubelet/node-bootstrap.automatic-refresh"
+ONCE_A_SECOND = "[Timer]\nOnCalendar=\nOnCalendar=*:*:*\nRandomizedDelaySec=0\nAccuracySec=100ms\n"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 STATE = "/var/lib/private/node-bootstrap-refresh"
 MARK = "/var/lib/kubelet/node-bootstrap.restart"
@@ -42,7 +45,6 @@ def refresh(node):
 def test_second_ca(node, cluster):
     node.configure(refresh={"restartKubelet": True})
     node.enable(UNIT).boot()
-    assert node.run("systemctl", "is-enabled", TIMER, check=False).stdout.strip() == "disabled"
     cluster.await_node(node.name)
     node.await_kubelet()
     kubeconfig, pid = node.read(KUBECONFIG), node.kubelet_pid()
@@ -59,7 +61,7 @@ def test_second_ca(node, cluster):
     assert node.read(CA_FILE) == first + second and node.read(KUBECONFIG) == kubeconfig
     assert json.loads(node.read(f"{PKI}/node-bootstrap.json"))["refreshedAt"]
     until(lambda: node.kubelet_pid() not in (0, pid), "kubelet is restarted")
-    until(lambda: not node.exists(MARK), "the unit that restarts kubelet has ended")
+    assert not node.exists(MARK)
     before = renewed(cluster, node.name)
     until(lambda: renewed(cluster, node.name) > before, "kubelet is in touch by the new bundle")
     assert node.is_active(UNIT)
@@ -69,13 +71,35 @@ def test_second_ca(node, cluster):
     refresh(node)
     assert node.read(CA_FILE) == first, "it is gone from cluster-info, and from the node"
     until(lambda: node.kubelet_pid() not in (0, pid), "kubelet is restarted again")
-    until(lambda: not node.exists(MARK), "the unit that restarts kubelet has ended")
-    node.run("systemctl", "enable", "--now", TIMER)
+    assert not node.exists(MARK) and not node.is_active(TIMER)
+
+
+@pytest.mark.each_release
+def test_timer(node, cluster):
+    """Once a day, also if the service fails; until the settings say otherwise."""
+    node.configure(refresh={"automatic": True})
+    node.drop_in(TIMER, ONCE_A_SECOND)
+    node.enable(UNIT).boot()
+    node.await_kubelet()
     assert node.is_active(TIMER)
+    until(lambda: node.show(REFRESH, "ExecMainExitTimestampMonotonic") not in ("", "0"), "the timer has started the refresh")
+    assert not said(node, "refresh-unchanged"), "the join is not a day old"
+    node.drop_in(UNIT, "[Service]\nExecStartPre=/bin/false\n")
+    node.run("touch", "--date=-1day", AUTOMATIC)
+    node.reboot()
+    until(lambda: said(node, "refresh-unchanged"), "the timer has started a refresh")
+    assert not node.is_active(UNIT) and node.is_active(TIMER)
+    node.drop_in(UNIT, "")
+    node.configure()
+    node.run("systemctl", "restart", UNIT)
+    assert not node.is_active(TIMER) and not node.exists(AUTOMATIC)
+    node.configure(refresh={"automatic": True})
+    node.run("systemctl", "restart", UNIT)
+    assert node.is_active(TIMER)
+    node.await_kubelet()
     pid = node.kubelet_pid()
     node.run("dpkg", "--purge", "node-bootstrap")
-    assert not node.is_active(TIMER) and not node.exists(f"/etc/systemd/system/timers.target.wants/{TIMER}")
-    assert node.kubelet_pid() == pid and not node.exists(STATE)
+    assert not node.is_active(TIMER) and node.kubelet_pid() == pid and not node.exists(STATE)
 
 
 def test_machine_that_has_not_joined(node):

@@ -18,7 +18,7 @@ from .harness.node import CONFIG, TOKEN, UNIT
 
 HERE = SOURCE / "tests/e2e/rpm"
 SPEC = SOURCE / "packaging/rpm/node-bootstrap.spec"
-TIMER, SENTINEL, CONTROLLER = "node-bootstrap-refresh.timer", "node-bootstrap-sentinel.service", "node-bootstrap-controller.service"
+TIMER, CONTROLLER = "node-bootstrap-metrics.timer", "node-bootstrap-controller.service"
 NAMES = ("node-bootstrap", "node-bootstrap-admin")
 
 
@@ -116,9 +116,9 @@ def test_same_files_as_debian(world, rpms, number):
 def test_joins_and_is_upgraded_and_erased(new_node, cluster, rpms, layer):
     """What the scriptlets do never stops kubelet."""
     node = new_node(package=False, layers=[layer]).prepare()
-    states = ["systemctl", "is-enabled", UNIT, TIMER, SENTINEL]
-    assert node.run_offline("sh", "-c", f"{' '.join(states)} || :").split() == ["disabled"] * 3
-    boot(node.enable(UNIT, TIMER, SENTINEL), rpms)
+    states = ["systemctl", "is-enabled", UNIT, TIMER]
+    assert node.run_offline("sh", "-c", f"{' '.join(states)} || :").split() == ["disabled"] * 2
+    boot(node.enable(UNIT, TIMER), rpms)
     node.await_kubelet()
     cluster.await_node(node.name)
     kubelet, files = node.kubelet_pid(), node.joined_files()
@@ -127,7 +127,7 @@ def test_joins_and_is_upgraded_and_erased(new_node, cluster, rpms, layer):
     rpm(node, "--upgrade", "--nodeps", f"/rpms/{rpms.new[0].name}")
     assert rpm(node, "--query", "node-bootstrap").endswith(".new.x86_64\n")
     assert (node.kubelet_pid(), node.is_active(UNIT), node.is_active(TIMER)) == (kubelet, True, True)
-    assert node.run(*states).stdout.split() == ["enabled"] * 3
+    assert node.run(*states).stdout.split() == ["enabled"] * 2
     assert node.show(UNIT, "NeedDaemonReload") == "no"
 
     rpm(node, "--erase", "--nodeps", "node-bootstrap")
@@ -139,7 +139,7 @@ def test_joins_and_is_upgraded_and_erased(new_node, cluster, rpms, layer):
 
     rpm(node, "--install", "--nodeps", f"/rpms/{rpms.built[0].name}")
     assert node.kubelet_pid() == kubelet and UNIT not in node.show("kubelet.service", "Requires")
-    assert node.run(*states, check=False).stdout.split() == ["disabled"] * 3
+    assert node.run(*states, check=False).stdout.split() == ["disabled"] * 2
 
 
 def test_controller_is_restarted_and_stopped(new_node, rpms, layer):

@@ -25,7 +25,7 @@ from .harness.node import PROGRAM, TOKEN, UNIT, example
 NAME = "node-bootstrap"
 VERSION = re.search(r"^  version: '(.*)',$", (SOURCE / "meson.build").read_text(), re.M)[1]
 LIBRARIES = f"/usr/lib/{NAME}/lib"
-TIMER, CATALOG = f"{NAME}-refresh.timer", "/var/lib/systemd/catalog"
+TIMER, CATALOG = f"{NAME}-metrics.timer", "/var/lib/systemd/catalog"
 PROGRAMS = (PROGRAM, f"/usr/lib/{NAME}/install", f"/usr/lib/{NAME}/platform")
 ABSENT = ("libcurl", "libgnutls", "libyaml", "libjson-c")
 

@@ -272,7 +272,7 @@ def installed(tmp_path_factory):
 def test_man_finds_every_unit(installed):
     """`man UNIT` shows the first page in the unit's Documentation=, and this page names the unit."""
     units = [path for path in installed.glob("**/systemd/system/*") if path.suffix in (".service", ".target", ".timer")]
-    assert len(units) > 10
+    assert len(units) >= 9
     [pages] = installed.glob("**/man/man8")
     for unit in units:
         found = (pages / f"{unit.name}.8").resolve(strict=True)

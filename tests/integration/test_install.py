@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from common import pki
 from common.machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig, to_yaml
@@ -106,6 +107,9 @@ def test_record(machine, ca):
     record = json.loads(machine.read(Machine.RECORD))
     joined_at = datetime.datetime.strptime(record.pop("joinedAt"), "%Y-%m-%dT%H:%M:%SZ")
     assert abs(joined_at - pki.now()) < datetime.timedelta(minutes=5)
+    # What a refresh needs.
+    settings = yaml.safe_load(record.pop("settings"))
+    assert settings == {"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "discovery": {"endpoints": [handoff["endpoint"]]}, "timeout": "80s"}
     assert record == {"version": 1, "node": NODE, "server": SERVER, "endpoint": handoff["endpoint"], "discovery": "token", "caCertHashes": [ca.pin], "caFileHashes": [ca.pin],
                       "csr": handoff["csr"], "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
                       "kubeletArguments": OWN_ARGUMENTS, "runtimeEndpoint": RUNTIME, "kubeconfig": "/" + Machine.KUBECONFIG,

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
 
 CLIENT_CA = "etc/kubernetes/pki/client-ca.crt"
 CERTIFICATE, KEY, SERVING = (f"{Machine.PKI}/{name}" for name in ("kubelet.crt", "kubelet.key", "kubelet-serving.pem"))
-RESTART, ENV = "var/lib/kubelet/node-bootstrap.restart", "var/lib/kubelet/node-bootstrap.env"
+RESTART, MARK = "var/lib/kubelet/node-bootstrap.restart", "var/lib/kubelet/node-bootstrap.automatic-refresh"
 RENEWED = {RESTART, Machine.RECORD, CLIENT_CA, SERVING, Machine.CURRENT}
 
 
@@ -93,7 +93,7 @@ def test_files_of_a_join(world):
     assert machine.target(CLIENT_CA).read_bytes() == world.cluster.signer.pem and machine.target(CLIENT_CA).stat().st_mode & 0o777 == 0o644
     leaf, ca = pair(machine)
     assert ca == world.cluster.ca.cert and names(leaf) == [NODE, "localhost", "127.0.0.1", "10.1.2.3", "fd00::5"]
-    assert "\nNODE_BOOTSTRAP_RENEWAL=refresh\n" in machine.read(ENV)
+    assert machine.target(MARK).is_file()
 
 
 def test_address_of_the_machine(world):
@@ -104,7 +104,7 @@ def test_address_of_the_machine(world):
 
 def test_other_joins_have_no_such_files(world):
     machine = join(world, cluster={"type": "kubernetes"})
-    assert not {CLIENT_CA, CERTIFICATE, KEY, SERVING} & set(machine.target_names()) and "RENEWAL" not in machine.read(ENV)
+    assert not {CLIENT_CA, CERTIFICATE, KEY, SERVING} & set(machine.target_names()) and not machine.target(MARK).exists()
 
 
 def test_existing_files_are_set_aside(world):
@@ -189,6 +189,7 @@ def test_supervisor_of_the_join_is_gone(world):
     other = world.endpoint()
     machine = joined_long_ago(world)
     world.configure(world.server, other)
+    machine.unit().joined()
     world.server.close()
     refresh(machine).joined()
     assert other.seen("client-kubelet") and record(machine)["refreshedAt"]

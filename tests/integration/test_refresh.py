@@ -14,7 +14,8 @@ from .installed import contents, refresh_handoff, status
 
 pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
 
-RESTART = "var/lib/kubelet/node-bootstrap.restart"
+RESTART, MARK = "var/lib/kubelet/node-bootstrap.restart", "var/lib/kubelet/node-bootstrap.automatic-refresh"
+HOUR = 3600
 
 
 def join(world, **settings):
@@ -53,6 +54,7 @@ def in_order(*cas):
 
 def set_timeout(machine):
     machine.write_settings(HEADER + "timeout: 3s\n", "config.yaml.d/90-timeout.yaml")
+    machine.unit().joined()
 
 
 # A cluster that changes.
@@ -116,6 +118,7 @@ def test_kubelet_is_told_only_where_that_is_asked_for(world, cluster):
     refresh(machine).joined()
     assert not machine.target(RESTART).exists()
     machine.write_settings(HEADER + to_yaml({"refresh": {"restartKubelet": True}}), "config.yaml.d/10.yaml")
+    machine.unit().joined()
     refresh(machine).joined()
     assert not machine.target(RESTART).exists(), "nothing has changed"
     cluster.bundle.append(pki.CA("third").pem)
@@ -129,6 +132,42 @@ def test_what_the_network_side_gets(world):
     assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"config.yaml", "kubelet.conf", "ca.crt"}
     assert b"PRIVATE" not in bytes(machine.passed) and SECRET.encode() not in bytes(machine.passed)
     ask(machine).joined()
+
+
+def test_settings_and_credentials_may_be_gone(world, cluster):
+    """The service has recorded at its last start what a refresh needs."""
+    paths = {"kubeconfig": "/etc/kubernetes/other.conf", "caFile": "/etc/kubernetes/pki/other.crt", "certificateDirectory": "/var/lib/kubelet/other"}
+    machine = join(world, kubelet=paths)
+    machine.write_settings(HEADER + to_yaml({"refresh": {"restartKubelet": True}}), "config.yaml.d/10.yaml")
+    machine.unit().joined()
+    machine.write_settings("damaged")
+    machine.set_credential("node-bootstrap.config", "damaged, too")
+    cluster.bundle = [cluster.ca.pem, pki.CA("second").pem]
+    run = refresh(machine).joined()
+    assert "the CA file holds 2 CAs" in run.stderr and machine.target(RESTART).exists()
+    assert machine.read("etc/kubernetes/pki/other.crt") == b"".join(cluster.bundle).decode()
+
+
+def test_a_timer_refreshes_once_a_day(world, server):
+    machine = join(world)
+    mark, timer = machine.target(MARK), {"TRIGGER_UNIT": "node-bootstrap-refresh.timer"}
+    assert not mark.exists()
+    machine.unit("--refresh", environment=timer).joined()
+    assert not server.requests, "the timer runs on, but the settings no longer ask for it"
+    machine.write_settings(HEADER + to_yaml({"refresh": {"automatic": True}}), "config.yaml.d/10.yaml")
+    machine.unit().joined()
+    begin = mark.stat().st_mtime
+    for age, is_due in ((0, False), (23 * HOUR, False), (23.6 * HOUR, True), (-HOUR, True)):
+        os.utime(mark, (0, begin - age))
+        server.requests.clear()
+        machine.unit("--refresh", environment=timer).joined()
+        assert bool(server.requests) == is_due and (mark.stat().st_mtime >= int(begin)) == (is_due or age <= 0), age
+    server.requests.clear()
+    refresh(machine).joined()
+    assert server.requests, "by hand, it refreshes at any time"
+    machine.write_settings(HEADER, "config.yaml.d/10.yaml")
+    machine.unit().joined()
+    assert not mark.exists()
 
 
 def test_status_tells_of_it(world, cluster):
@@ -206,8 +245,8 @@ BAD = {
 def test_nothing_changes(world, name):
     change, code = BAD[name]
     machine = join(world)
-    before = contents(machine)
     set_timeout(machine)
+    before = contents(machine)
     change(world)
     refresh(machine).failed(code, int(FAILURES[code]["exit"]))
     assert contents(machine) == before
@@ -226,10 +265,6 @@ def test_cluster_that_does_not_show_it(world, status):
 
 # A machine for which there is nothing to do.
 
-def other_settings(machine):
-    machine.write_settings(HEADER + to_yaml({"kubelet": {"caFile": "/etc/kubernetes/other.crt"}}), "config.yaml.d/10.yaml")
-
-
 def edited(machine):
     machine.put(machine.KUBECONFIG, machine.read(machine.KUBECONFIG) + "# mine\n")
 
@@ -244,7 +279,6 @@ NOTHING_TO_DO = {
     "no certificate": (lambda machine: machine.target(machine.CURRENT).unlink(), "this machine has not joined"),
     "a kubeconfig that somebody edited": (edited, "was not written by node-bootstrap"),
     "a kubeconfig with the CA in it": (embedded, "was not written by node-bootstrap"),
-    "settings for another CA file": (other_settings, "was not written by node-bootstrap"),
     "an empty CA file": (lambda machine: machine.put(machine.CA_FILE, "", 0o644), "the CA file of this machine"),
     "a CA file without a CA": (lambda machine: machine.put(machine.CA_FILE, pki.CA().serving().chain, 0o644), "the CA file of this machine"),
     "no CA file": (lambda machine: machine.target(machine.CA_FILE).unlink(), "cannot read"),
@@ -367,6 +401,7 @@ def changed_cluster(world):
     """A handoff for another CA bundle and another server; (files before, files after)."""
     machine = join(world)
     machine.write_settings(HEADER + to_yaml({"refresh": {"restartKubelet": True}}), "config.yaml.d/10.yaml")
+    machine.unit().joined()
     before = contents(machine)
     world.cluster.bundle.append(pki.CA("second").pem)
     world.cluster.server = world.endpoint().url

@@ -129,8 +129,8 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                 put_time(text, "ca_expiration_timestamp_seconds",
                          "When the first of the CAs in kubelet's CA file expires.",
                          find_first_end(present->ca));
-        put_time(text, "refresh_success_timestamp_seconds",
-                 "When the last successful refresh started.", state->refreshed);
+        put_time(text, "refresh_success_timestamp_seconds", "When the last refresh succeeded.",
+                 state->refreshed);
         put_time(text, "report_timestamp_seconds", "When these metrics were written.",
                  state->node.context.now);
 }

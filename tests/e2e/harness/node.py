@@ -78,7 +78,7 @@ class Node(Machine):
             for path in self.path(folder).glob("*"):
                 if path.is_file() or path.is_symlink():
                     path.unlink()
-        for name in ("kubeadm-flags.env", "instance-config.yaml", "node-bootstrap.env"):
+        for name in ("kubeadm-flags.env", "instance-config.yaml", "node-bootstrap.env", "node-bootstrap.automatic-refresh"):
             self.path(f"/var/lib/kubelet/{name}").unlink(missing_ok=True)
 
     def forget(self):

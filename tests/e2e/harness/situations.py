@@ -17,7 +17,7 @@ from .node import CONFIG, KUBECONFIG, TOKEN, UNIT
 from .remedies import Remedy
 from .web import Web
 
-REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
+REFRESH = "node-bootstrap-refresh.service"
 
 
 SITUATIONS = {}
@@ -156,14 +156,12 @@ def refresh_without_permission(r):
     r.node.prepare().join()
     r.without(CLUSTER_INFO_BINDING)
     r.cluster.await_anonymous(403)
-    r.node.run("systemctl", "start", TIMER, REFRESH)
+    r.node.run("systemctl", "start", REFRESH)
     r.await_code(REFRESH)
     r.publish("will be created")
     r.cluster.await_anonymous(200)
     r.node.run("systemctl", "start", REFRESH)
     assert r.entries("refresh-unchanged", REFRESH)
-    r.here("systemctl disable --now")
-    assert not r.node.is_active(TIMER)
 
 
 # --- kubelet's configuration ---
@@ -415,16 +413,11 @@ def kubelet_with_the_old_ca(r):
     until(lambda: r.node.kubelet_pid() not in (0, before), "kubelet is another process")
 
 
-@situation("refresh-inapplicable", "refresh-unfinished")
+@situation("refresh-unfinished")
 def refresh_of_a_machine(r):
-    if r.code == "refresh-inapplicable":
-        r.node.run("systemctl", "start", TIMER, REFRESH)
-        r.await_code(REFRESH)
-        r.here("systemctl disable --now")
-        assert not r.node.is_active(TIMER)
-        return
     join(r)
     r.node.configure(timeout="5s")
+    r.node.run("systemctl", "reload", UNIT)
     r.cluster.front.refuse()
     r.stack.callback(r.cluster.front.listen)
     r.node.run("systemctl", "start", REFRESH, check=False)

@@ -112,14 +112,22 @@ static void node_password(void **state) {
 /* Passes nothing else that was read before, such as a token. */
 static void refresh(void **state) {
         _cleanup_(nb_secret_done) struct nb_secret found = NB_SECRET_INIT;
+        static const char settings[] = "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
+                                       "discovery: {endpoints: [10.0.0.1]}\n"
+                                       "kubelet: {criSocket: /run/a.sock, caFile: /etc/ca}\n"
+                                       "timeout: 5m\n";
         char path[PATH_MAX + 32];
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        folder_put(&folder, "/etc/config.yaml", "# one\n");
+        folder_put(&folder, "/etc/config.yaml", "damaged since\n");
+        assert_int_equal(nb_settings_merge(&context.settings,
+                                           &(struct nb_settings_source){ .origin = "x" }, settings,
+                                           sizeof(settings) - 1, &f),
+                         0);
         folder_put(&folder, CERTIFICATE, "certificate and key\n");
         folder_put(&folder, KUBECONFIG, "kubeconfig\n");
-        folder_put(&folder, CA_FILE, "ca\n");
+        folder_put(&folder, "/etc/ca", "ca\n");
         assert_int_equal(nb_sources_put(&sources, NB_SOURCE_CREDENTIAL, "node-bootstrap.token",
                                         0400,
                                         &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
@@ -128,9 +136,13 @@ static void refresh(void **state) {
         folder_remove(&folder);
         folder_make(&folder);
         (void)snprintf(path, sizeof(path), "%s/config.yaml", config_directory);
-        expect(path, "# one\n");
+        expect(path, "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
+                     "discovery:\n  endpoints: [\"10.0.0.1:6443\"]\n"
+                     "kubelet:\n  kubeconfig: \"" KUBECONFIG "\"\n"
+                     "  certificateDirectory: \"/var/lib/kubelet/pki\"\n  caFile: \"/etc/ca\"\n"
+                     "timeout: 300s\n");
         expect(KUBECONFIG, "kubeconfig\n");
-        expect(CA_FILE, "ca\n");
+        expect("/etc/ca", "ca\n");
         expect(CERTIFICATE, NULL);
         assert_int_equal(nb_sources_credential(&sources, "node-bootstrap.token", 64, &found, &f),
                          -ENOENT);

@@ -47,7 +47,7 @@ static void defaults(void **state) {
         assert_string_equal(settings.cri_socket, "");
         assert_int_equal(settings.n_extra_args, 0);
         assert_false(settings.is_config_from_cluster);
-        assert_false(settings.restart_kubelet);
+        assert_false(settings.refresh_automatic || settings.restart_kubelet);
         assert_string_equal(settings.kubeconfig, "/etc/kubernetes/kubelet.conf");
         assert_string_equal(settings.certificate_directory, "/var/lib/kubelet/pki");
         assert_string_equal(settings.ca_file, "/etc/kubernetes/pki/ca.crt");
@@ -98,6 +98,7 @@ static const char everything[] = HEAD
         "token:\n"
         "  discard: true\n"
         "refresh:\n"
+        "  automatic: true\n"
         "  restartKubelet: true\n"
         "timeout: 1h30m\n";
 
@@ -160,7 +161,7 @@ static void reads_every_key(void **state) {
         assert_true(settings.metadata_node_name && settings.metadata_provider_id);
         assert_true(settings.token_discard);
         assert_true(settings.has_discovery_token);
-        assert_true(settings.restart_kubelet);
+        assert_true(settings.refresh_automatic && settings.restart_kubelet);
         assert_string_equal(settings.node_name, "worker-1.example.com");
         assert_string_equal(settings.kubeconfig, "/var/lib/kubelet/kubeconfig");
         assert_string_equal(settings.certificate_directory, "/srv/pki");

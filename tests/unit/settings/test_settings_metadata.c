@@ -58,6 +58,8 @@ static struct metadata_case cases[] = {
           NB_SETTINGS_INVALID, "x:3: kubelet.criSocket: " FOREIGN },
         { "metadata: kubelet's configuration", HEAD "kubelet: {configFrom: cluster}\n",
           NB_SETTINGS_INVALID, "x:3: kubelet.configFrom: " FOREIGN },
+        { "metadata: refreshes", HEAD "refresh: {automatic: true}\n", NB_SETTINGS_INVALID,
+          "x:3: refresh.automatic: " FOREIGN },
         { "metadata: restarts", HEAD "refresh: {restartKubelet: true}\n", NB_SETTINGS_INVALID,
           "x:3: refresh.restartKubelet: " FOREIGN },
         { "metadata: the provider", HEAD "metadata: {provider: aws}\n", NB_SETTINGS_INVALID,

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "files/refresh_settings.h"
+
+static bool is_kept(enum nb_setting setting) {
+        return setting == NB_SETTING_ENDPOINTS || setting == NB_SETTING_EXTRA_ARGS ||
+               setting == NB_SETTING_RESTART_KUBELET || setting == NB_SETTING_TIMEOUT;
+}
+
+static bool is_path(enum nb_setting setting) {
+        return setting == NB_SETTING_KUBECONFIG || setting == NB_SETTING_CERTIFICATE_DIRECTORY ||
+               setting == NB_SETTING_CA_FILE;
+}
+
+void nb_refresh_settings_format(const struct nb_settings *settings, bool are_paths_wanted,
+                                struct nb_buffer *ret) {
+        struct nb_settings chosen = *settings;
+
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                if (are_paths_wanted && is_path(i))
+                        strcpy(chosen.origin[i], "");
+                else if (!is_kept(i))
+                        strcpy(chosen.origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
+        nb_settings_format(&chosen, ret);
+}
+
+int nb_refresh_settings_keep(const struct nb_settings *settings, struct nb_record *record) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(sizeof(record->settings) -
+                                                                         1);
+
+        if (record->metadata[0] && record->settings[0] &&
+            !nb_setting_is_set(settings, NB_SETTING_ENDPOINTS))
+                return 0;
+        nb_refresh_settings_format(settings, false, &text);
+        if (text.error < 0)
+                return text.error;
+        if (!strcmp(text.data, record->settings))
+                return 0;
+        memcpy(record->settings, text.data, text.len + 1);
+        return 1;
+}
+
+void nb_refresh_settings_recall(const struct nb_record *record, struct nb_settings *settings) {
+        const struct nb_settings_source source = { .origin = NB_RECORD_FILE };
+        struct nb_failure ignored = { 0 };
+
+        (void)nb_settings_merge(settings, &source, record->settings, strlen(record->settings),
+                                &ignored);
+}
+
+time_t nb_refresh_mark_time(int root_fd) {
+        _cleanup_(nb_closep) int fd = nb_path_open(
+                root_fd, NB_KUBELET_DIRECTORY "/" NB_REFRESH_MARK, O_PATH | O_NOFOLLOW);
+        struct stat st;
+
+        return fd >= 0 && fstat(fd, &st) == 0 ? st.st_mtime : 0;
+}
