@@ -99,6 +99,11 @@ def texts(rows):
         yield f"[{identifier(row)}] = {{ {quote(row['what'])}, {quote(row['unchanged'])} }},"
 
 
+def without_fields(text):
+    """The fields of an entry may come from an attacker who has taken over a join, and people copy commands."""
+    return re.sub(r"`[^`]*`", lambda command: re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", command[0]), text)
+
+
 def catalog(rows):
     for row in rows:
         if row["remedy"].startswith("Nothing to do."):
@@ -109,10 +114,10 @@ def catalog(rows):
         yield f"Documentation: man:{'node-bootstrap-admin(8)' if row['code'].startswith('admin-') else 'node-bootstrap.failures(7)'}"
         for key in ("what", "unchanged", "remedy"):
             yield ""
-            yield row[key]
+            yield without_fields(row[key])
         if K3S in row:
             yield ""
-            yield "With k3s and RKE2: " + row[K3S]
+            yield "With k3s and RKE2: " + without_fields(row[K3S])
         yield ""
 
 

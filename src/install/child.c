@@ -65,6 +65,15 @@ static int pass_descriptors(int channel, int sources_fd) {
         return 0;
 }
 
+/* The unit has made this process one of the last to be killed when memory is short. Best effort:
+ * the limits of the unit hold in any case. */
+static void become_expendable(void) {
+        _cleanup_(nb_closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+        if (fd >= 0)
+                (void)!write(fd, "0", 1);
+}
+
 static int execute_program(const struct nb_child *child, int channel, const sigset_t *signals,
                            struct nb_failure *f) {
         char go, **words;
@@ -73,6 +82,7 @@ static int execute_program(const struct nb_child *child, int channel, const sigs
         /* If the parent could not confine itself, it closes the channel without sending. */
         if (recv(channel, &go, 1, 0) != 1)
                 return fail_run(ECANCELED, "the parent has ended", f);
+        become_expendable();
         r = change_user(child->state, child->state->owner);
         if (r < 0)
                 return fail_run(r, "change of user", f);

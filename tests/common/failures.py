@@ -7,11 +7,13 @@ import re
 from . import SOURCE
 
 
+SPEC = importlib.util.spec_from_file_location("failures", SOURCE / "src/base/failures.py")
+GENERATOR = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(GENERATOR)
+
+
 def read(path):
-    spec = importlib.util.spec_from_file_location("failures", SOURCE / "src/base/failures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {row["code"]: row for row in module.read(SOURCE / path)}
+    return {row["code"]: row for row in GENERATOR.read(SOURCE / path)}
 
 
 FAILURES = read("src/base/failures.def")

@@ -10,7 +10,7 @@ from common import pki
 from .harness.node import CURRENT, KUBECONFIG, PKI, STATE, UNIT, without_state
 
 JOIN = "$0.real join || exit\n"
-HEADER = "S=$STATE_DIRECTORY R=/tmp\n"
+HEADER = "S=$STATE_DIRECTORY\n"
 UNIT_GROUP = f"/sys/fs/cgroup/systemd/system.slice/{UNIT}/cgroup.procs"
 SHADOW = "root:$6$verysecret:19000:0:99999:7:::\n"
 
@@ -79,7 +79,7 @@ def test_join_that_was_stopped(attack):
 PLANTED = {
     "joined.json a link": JOIN + "rm $S/joined.json; ln -s /etc/shadow $S/joined.json\n",
     "pending.key a link": JOIN + "rm $S/pending.key; ln -s /etc/shadow $S/pending.key\n",
-    "joined.json a link to the real one": JOIN + "mv $S/joined.json $R/x; ln -s $R/x $S/joined.json\n",
+    "joined.json a link to the real one": JOIN + "mv $S/joined.json $S/x; ln -s $S/x $S/joined.json\n",
     "joined.json a pipe": JOIN + "rm $S/joined.json; mkfifo $S/joined.json\n",
     "joined.json too large": JOIN + "truncate -s 4M $S/joined.json\n",
     "joined.json not JSON": JOIN + "echo hello >$S/joined.json\n",
@@ -184,7 +184,7 @@ exit 1
 def test_no_environment_file_of_the_dynamic_user(attack):
     """kubelet reads no file from a folder that join can write to: an EnvironmentFile= there would be root by LD_PRELOAD."""
     node = attack.node
-    assert attack(JOIN + "echo LD_PRELOAD=/evil.so >$R/node-bootstrap.env; echo LD_PRELOAD=/evil.so >$S/node-bootstrap.env\n") == ("active", None)
+    assert attack(JOIN + "echo LD_PRELOAD=/evil.so >$S/node-bootstrap.env\n") == ("active", None)
     node.await_kubelet()
     files = [line.split()[0] for line in node.show("kubelet.service", "EnvironmentFiles").splitlines()]
     environment = node.read_of_kubelet("environ")

@@ -44,7 +44,7 @@ def test_no_role_binding(manual, cluster):
     csr, entry = pending(manual, cluster, "csr-pending-unbound")
     assert entry["NODE_BOOTSTRAP_REASON"] == "NodeclientNotBound" and MANUAL_GROUP in entry["MESSAGE"]
     catalog = manual.run("journalctl", "--catalog", "--no-pager", f"--unit={UNIT}").stdout
-    assert "cluster-info publish --auto-approve" in catalog and f"kubectl {APPROVE} {csr}" in catalog
+    assert "cluster-info publish --auto-approve" in catalog and f"kubectl {APPROVE} <CSR>" in catalog and csr in catalog
     check_says(manual, cluster, entry)
     cluster.kubectl(*APPROVE.split(), csr)
     assert manual.await_end() == ("active", 0)
