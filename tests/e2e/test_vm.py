@@ -3,6 +3,7 @@
 
 import base64
 import json
+import re
 
 import pytest
 import yaml
@@ -99,6 +100,24 @@ def test_config_drive(new_vm, cluster):
     assert sorted(left) == [f"-rw------- root {name}" for name in ("meta-data", "platform.json", "user-data")]
 
 
+FLOOD = """#!/usr/bin/perl
+my $name = "x";
+while ((my $fd = syscall(319, $name, 0)) >= 0) { open(my $file, ">&=", $fd); push @files, $file; syswrite($file, "x" x 4194304) }
+sleep
+"""
+
+
+def spares_install(vm):
+    """The kernel, when join fills the memory of the unit with files that belong to no process. Containers enforce no limit here."""
+    program, drop_in = "/usr/bin/node-bootstrap", f"/run/systemd/system/{UNIT}.d"
+    vm.run(f"node-bootstrap reset --force\nmkdir {drop_in}\nprintf '[Service]\\nMemoryMax=64M\\n' >{drop_in}/limit.conf\n"
+           f"systemctl daemon-reload\ncat >{program} <<'END'\n{FLOOD}END\nsystemctl start {UNIT} || :")
+    said = until(lambda: "Killed process" in (said := vm.run("journalctl --dmesg")) and said, "the limit is reached")
+    assert set(re.findall(r"Killed process \d+ \((.+?)\)", said)) == {"node-bootstrap"}, said
+    # The kernel lists the processes of the unit with their scores; the sweeper of install is another one.
+    assert set(re.findall(r" (-?\d+) (install|node-bootstrap)$", said, re.M)) == {("-500", "install"), ("0", "node-bootstrap")}, said
+
+
 def test_seed(new_vm, cluster):
     """NoCloud: one document with all settings."""
     token = cluster.token()
@@ -107,6 +126,7 @@ def test_seed(new_vm, cluster):
     vm.boot(*vm.volume("cidata", {"user-data": user_data, "meta-data": "instance-id: i-1\nlocal-hostname: seed-1\n"}))
     joined_by(vm, cluster, token, "seed-1")
     assert "--hostname-override=seed-1" in vm.kubelet_arguments()
+    spares_install(vm)
 
 
 @pytest.fixture
