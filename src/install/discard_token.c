@@ -12,14 +12,21 @@
 #include "system/log.h"
 #include "system/sources.h"
 
-#define REMOVED_MAX 512
+#define REMOVED_MAX 1024
 
-static const struct plaintext {
+#define TOKENS \
+        { NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN }
+
+/* An encrypted one that nobody needs any more is removed as well: when the TPM, the host key or the
+ * machine ID has changed, systemd would not start the service for it. */
+static const struct copy {
         const char *folder;
         const char *names[4]; /* up to a NULL */
-} plaintexts[] = {
-        { "/etc/credstore", { NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN } },
-        { "/run/credstore", { NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN } },
+} copies[] = {
+        { "/etc/credstore", TOKENS },
+        { "/run/credstore", TOKENS },
+        { "/etc/credstore.encrypted", TOKENS },
+        { "/run/credstore.encrypted", TOKENS },
         { NB_PLATFORM_DIRECTORY, { "token", "user-data", "meta-data" } },
 };
 
@@ -36,7 +43,7 @@ static bool is_wanted(const struct nb_context *context) {
 }
 
 /* Refuses symbolic links and files with several hard links: unlinking one name would leave the
- * plaintext on the disk, but report it as removed. */
+ * token on the disk, but report it as removed. */
 static int remove_file(int folder_fd, const char *name) {
         struct stat st;
 
@@ -63,12 +70,12 @@ void nb_discard_token(const struct nb_context *context) {
 
         if (!is_wanted(context))
                 return;
-        for (size_t i = 0; i < N_ELEMENTS(plaintexts); i++) {
-                const char *folder = plaintexts[i].folder;
+        for (size_t i = 0; i < N_ELEMENTS(copies); i++) {
+                const char *folder = copies[i].folder;
                 _cleanup_(nb_closep) int folder_fd = nb_path_open(context->root_fd, folder,
                                                                   O_RDONLY | O_DIRECTORY);
 
-                for (const char *const *name = plaintexts[i].names; *name; name++) {
+                for (const char *const *name = copies[i].names; *name; name++) {
                         int r = folder_fd < 0 ? folder_fd : remove_file(folder_fd, *name);
 
                         if (r >= 0)
@@ -80,6 +87,5 @@ void nb_discard_token(const struct nb_context *context) {
         }
         if (removed.len > 0)
                 nb_log(LOG_NOTICE, NB_TOKEN_DISCARDED,
-                       "this machine has joined; the token's plaintext was removed: %s",
-                       removed.data);
+                       "this machine has joined; the token was removed: %s", removed.data);
 }

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * token.discard: removes the plaintext of the token from a machine that has joined. Call it only
+ * token.discard: removes the token from a machine that has joined. Call it only
  * after a join was installed, or where the credentials of an earlier join are usable: otherwise the
  * next join needs the token. Each start calls it again, so a crash or a file that could not be
  * removed delays the removal until the next start.
  *
- * A file is unlinked, not overwritten. Other copies stay: encrypted credentials, credentials from
- * the hypervisor or container manager (SMBIOS, fw_cfg), volumes, and user data.
+ * A file is unlinked, not overwritten. Other copies stay: credentials from drop-ins and from the
+ * hypervisor or container manager (SMBIOS, fw_cfg), volumes, and user data.
  */
 
 #include "node/context.h"

@@ -97,8 +97,8 @@ struct nb_settings {
         enum nb_provider metadata_provider;
         bool metadata_node_name, metadata_provider_id; /* take them from metadata if nothing else
                                                           sets them */
-        bool token_discard;  /* remove the plaintext of the token after the join */
-        uint64_t timeout_ms; /* UINT64_MAX: infinity */
+        bool token_discard;                            /* remove the token after the join */
+        uint64_t timeout_ms;                           /* UINT64_MAX: infinity */
 
         /* Where each value comes from: NB_SETTINGS_DEFAULT_ORIGIN, or the origin of a document. */
         char origin[_NB_SETTING_N][128];

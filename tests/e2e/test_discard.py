@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""token.discard: the plaintext of the token is removed once the machine has joined, and never before."""
+"""token.discard: the token is removed once the machine has joined, and never before."""
 
 import shutil
 
@@ -9,6 +9,7 @@ from common.failures import FAILURES
 from .harness.node import KUBECONFIG, TOKEN, UNIT
 from .harness.vmware import GUESTINFO, on_vmware
 
+SEALED = "/etc/credstore.encrypted/node-bootstrap.token"
 DISCARD = {"token": {"discard": True}}
 
 
@@ -28,15 +29,16 @@ def quiet(new_node, cluster):
 
 
 def test_gone_after_the_join(quiet):
+    quiet.write(SEALED, "an older one, which nothing decrypts")
     quiet.boot("--unit=basic.target")
     quiet.join()
     assert quiet.is_active(UNIT)
-    assert not quiet.exists(TOKEN)
-    assert removed(quiet) == [TOKEN]
+    assert not quiet.exists(TOKEN) and not quiet.exists(SEALED)
+    assert removed(quiet) == [f"{TOKEN}, {SEALED}"]
     files = quiet.joined_files()
     quiet.join("restart")
     assert quiet.said("already-joined")
-    assert removed(quiet) == [TOKEN], "nothing is there, and nothing is said"
+    assert len(removed(quiet)) == 1, "nothing is there, and nothing is said"
     assert quiet.joined_files() == files
 
 
@@ -84,7 +86,7 @@ def test_not_where_joining_anew_failed(quiet):
 
 
 def test_what_cannot_be_removed_is_said(quiet):
-    """A second name of the file: the plaintext would stay, whatever is unlinked."""
+    """A second name of the file: the token would stay, whatever is unlinked."""
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
     quiet.boot("--unit=basic.target")
     quiet.join()

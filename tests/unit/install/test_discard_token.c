@@ -22,6 +22,7 @@ static int set_up(void **state) {
         folder_put(&folder, TOKEN_FILE, TOKEN);
         folder_put(&folder, "/etc/credstore/node-bootstrap.config", "kept");
         folder_put(&folder, "/run/credstore/node-bootstrap.tls-bootstrap-token", TOKEN);
+        folder_put(&folder, "/etc/credstore.encrypted/node-bootstrap.token", "ciphertext");
         folder_put(&folder, "/run/node-bootstrap-platform/token", TOKEN);
         folder_put(&folder, "/run/node-bootstrap-platform/platform.json", "{}");
         return 0;
@@ -38,11 +39,12 @@ static bool is_there(const char *name) {
         return fstatat(folder.fd, name + 1, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void removes_what_is_plain(void **state) {
+static void removes_each_copy(void **state) {
         folder_skip_without_lookup();
         nb_discard_token(&context);
         assert_false(is_there(TOKEN_FILE));
         assert_false(is_there("/run/credstore/node-bootstrap.tls-bootstrap-token"));
+        assert_false(is_there("/etc/credstore.encrypted/node-bootstrap.token"));
         assert_false(is_there("/run/node-bootstrap-platform/token"));
         assert_true(is_there("/etc/credstore/node-bootstrap.config"));
         assert_true(is_there("/run/node-bootstrap-platform/platform.json"));
@@ -90,8 +92,8 @@ static void leaves_a_folder(void **state) {
 
 int main(void) {
         static const struct CMUnitTest tests[] = {
-                TEST(removes_what_is_plain), TEST(nothing_unless_the_settings_request_it),
-                TEST(leaves_a_link),         TEST(leaves_a_file_with_a_second_name),
+                TEST(removes_each_copy), TEST(nothing_unless_the_settings_request_it),
+                TEST(leaves_a_link),     TEST(leaves_a_file_with_a_second_name),
                 TEST(leaves_a_folder),
         };
 
