@@ -38,8 +38,7 @@ static const char enroll_usage[] =
         "  rm $key\n\n"
         "With systemd before 254, node-bootstrap.service also needs a drop-in:\n\n"
         "  [Service]\n"
-        "  LoadCredentialEncrypted=node-bootstrap.attestation-key:"
-        "/etc/credstore.encrypted/node-bootstrap.attestation-key\n";
+        "  LoadCredentialEncrypted=node-bootstrap.attestation-key\n";
 
 static const char revoke_usage[] =
         "node-bootstrap-admin token revoke [OPTION...] ID...\n"

@@ -56,8 +56,8 @@ def test_completion(words, offered):
 
 def test_the_drop_in_loads_the_key_that_enroll_seals():
     text = help_of("enroll")
-    name, path = re.search(r"^  LoadCredentialEncrypted=(.*):(.*)$", text, re.M).groups()
-    assert f"--name={name} $key \\\n          {path}\n" in text
+    name = re.search(r"^  LoadCredentialEncrypted=(.*)$", text, re.M)[1]
+    assert f"--name={name} $key \\\n          /etc/credstore.encrypted/{name}\n" in text
 
 
 def test_help_names_the_form_of_a_ttl():
