@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/kubelet.h"
 #include "cli/machine_state.h"
+#include "cli/service.h"
 #include "files/refresh_settings.h"
 #include "method/cluster_identity.h"
 #include "system/clock.h"
@@ -160,6 +161,19 @@ static void add_intent(struct nb_machine_state *state) {
                                NB_SERVICE_UNIT, state->node.inspection.detail);
 }
 
+/* kubelet starts nevertheless. */
+static void add_obstacle(struct nb_machine_state *state) {
+        char found[NB_FAILURE_DETAIL_MAX];
+        enum nb_code code = state->why.code;
+
+        if (state->obstacle.code == NB_NONE)
+                return;
+        memcpy(found, state->why.detail, sizeof(found));
+        nb_failure_clear(&state->why);
+        CONCLUDE(state, state->kind, "%s; but %s", found, state->obstacle.detail);
+        state->why.code = code == NB_NONE ? state->obstacle.code : code;
+}
+
 /* --- A machine without --- */
 
 static void judge_queue(const struct nb_machine_units *units, struct nb_machine_state *state) {
@@ -215,6 +229,11 @@ static void judge_failure(struct nb_machine_state *state) {
         const struct nb_timeline *timeline = &state->timeline;
         const char *status = state->service.status;
 
+        if (state->obstacle.code != NB_NONE) {
+                state->kind = NB_MACHINE_FAILED;
+                state->why = state->obstacle;
+                return;
+        }
         if (is_last_outcome(state, NB_TIMELINE_FAILED) && timeline->code[0])
                 CONCLUDE(state, NB_MACHINE_FAILED, "the last join failed (%s): %s", timeline->code,
                          timeline->message);
@@ -252,7 +271,12 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         else
                 CONCLUDE(state, by_disk[found->state], "%s, so this machine is not joined",
                          found->detail);
-        if (!has_failed || !is_last_outcome(state, NB_TIMELINE_FAILED) || !state->timeline.code[0])
+        add_obstacle(state);
+        /* No start of the service can help before. */
+        if (state->obstacle.code != NB_NONE && state->kind != NB_MACHINE_NOT_YET_VALID)
+                state->why.code = state->obstacle.code;
+        if (state->obstacle.code != NB_NONE || !has_failed ||
+            !is_last_outcome(state, NB_TIMELINE_FAILED) || !state->timeline.code[0])
                 return;
         nb_failure_add(&state->why, "; the last join failed (%s): %s", state->timeline.code,
                        state->timeline.message);
@@ -273,7 +297,8 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
         enum nb_node_state found = state->node.inspection.state;
         bool is_activating = is_in(service, "activating") ||
                              is_join_in(state, NB_TIMELINE_UNDER_WAY),
-             has_failed = is_in(service, "failed") || is_join_in(state, NB_TIMELINE_FAILED);
+             has_failed = is_in(service, "failed") || is_join_in(state, NB_TIMELINE_FAILED),
+             has_obstacle;
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
                                        state->node.inspection.fallback;
@@ -282,17 +307,20 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                          "this user cannot read kubelet's files or the settings; run as root");
                 return 0;
         }
+        has_obstacle = nb_service_find_obstacle(units->service.data, &state->obstacle);
+        is_activating = is_activating && !has_obstacle;
         if (state->is_certificate_usable && !is_activating) {
                 int r = judge_kubelet(sources, units->kubelet.data, state);
 
                 add_intent(state);
+                add_obstacle(state);
                 return r;
         }
         if (is_activating)
                 judge_wait(state);
-        else if (service->has_job && found != NB_NODE_STATE_NOT_YET_VALID)
+        else if (service->has_job && !has_obstacle && found != NB_NODE_STATE_NOT_YET_VALID)
                 judge_queue(units, state);
-        else if (found == NB_NODE_STATE_ABSENT && has_failed)
+        else if (found == NB_NODE_STATE_ABSENT && (has_failed || has_obstacle))
                 judge_failure(state);
         else
                 judge_disk(state, has_failed);

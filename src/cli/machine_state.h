@@ -65,6 +65,7 @@ struct nb_machine_state {
         struct nb_unit_entry last_failure; /* of that join, or behind `why` */
 
         enum nb_machine_kind kind;
+        struct nb_failure obstacle; /* why systemd cannot start the service; also part of `why` */
         /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do. */
         struct nb_failure why;
         bool is_certificate_usable; /* by kubelet, now */

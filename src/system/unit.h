@@ -24,7 +24,9 @@ struct nb_unit_state {
         char active[32];       /* ActiveState: "active", "activating", "failed", ... */
         char sub[32];          /* SubState */
         char status[512];      /* StatusText of this run, control characters replaced */
-        int exit_status;       /* ExecMainStatus */
+        char result[32];       /* Result: "success", "exit-code", "resources", ... */
+        bool has_exited;       /* ExecMainCode: the main process has exited, by itself */
+        int exit_status;       /* ExecMainStatus: that of the exit, or a signal */
         bool is_enabled;       /* UnitFileState */
         bool has_job;          /* a job is queued or running */
         uint64_t active_since; /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
@@ -99,9 +101,13 @@ void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
 struct sd_journal; /* of libsystemd */
 
 /* The unit's newest line that klog marks as an error (its header is "E" or "F", month, day and
- * time; github.com/kubernetes/klog), without that header; without one, the newest line. "" if the
- * journal has none. */
+ * time; github.com/kubernetes/klog), without that header; without one, the newest line; without
+ * any, that of nb_unit_find_reason(). "" if the journal has none. */
 void nb_unit_find_error(const char *unit, char *ret, size_t size);
+
+/* The first line of the unit's last start in which systemd itself warns, which has the cause; "" if
+ * the journal has none. For people: its wording differs between versions. */
+void nb_unit_find_reason(const char *unit, char *ret, size_t size);
 
 /* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
 int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
@@ -110,8 +116,9 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
  * one. Positive: its run is passed over. 0: the entry decides nothing. */
 typedef int (*nb_unit_entry_test)(const struct nb_unit_entry *entry, void *userdata);
 
-/* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run that
- * `test` does not pass over. 1; 0 if there is no such run; -errno. */
+/* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run in
+ * which one of our programs has logged something, and that `test` does not pass over. 1; 0 if there
+ * is no such run; -errno. */
 int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test test, void *userdata,
                              struct sd_journal **ret_journal);
 

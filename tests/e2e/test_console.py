@@ -113,7 +113,7 @@ def test_the_summary_of_settings_that_cannot_be_read(machine):
 def test_the_summary_of_a_service_that_never_ran(machine):
     """systemd fails the service before its first command, and reports it."""
     run = Run(machine.prepare(), "summary.conf", more="[Service]\nLoadCredential=node-bootstrap.token:/nonexistent/token\n")
-    until(lambda: "The last join" in run.console() and machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
+    until(lambda: "explain service-credential" in run.console() and machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
     assert (run.state, run.status) == ("failed", 243)
     until(lambda: [text for text in run.ours() if "Failed at step CREDENTIALS" in text], "the summary has systemd's reason")
 

@@ -8,13 +8,15 @@ import json
 
 import pytest
 
+from common import documentation
 from common.wait import until
-from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
+from .harness.node import CURRENT, KUBECONFIG, TOKEN, UNIT, settings
 
 pytestmark = pytest.mark.each_release
 
 FOLDERS = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore", "/etc/credstore.encrypted", "/run/credstore.encrypted")
 NAME = "node-bootstrap.token"
+SEALED = f"/etc/credstore.encrypted/{NAME}"
 CREDENTIALS_STEP = 243
 SOCKET = "/run/broker.sock"
 # It knows whom it serves by the name that systemd gives to its own end of the connection, after some random bytes, and gives
@@ -110,14 +112,76 @@ def test_settings_that_setup_finds(node, cluster):
 
 # Encrypted for this machine.
 
-@pytest.mark.parametrize("folder", ["/etc/credstore.encrypted", "/run/credstore.encrypted"])
-def test_encrypted_store(node, cluster, folder):
+def example(kind):
+    [found] = [e for e in documentation.examples(kind) if e.where.startswith("node-bootstrap.service.8") and NAME in e.text and "ncrypt" in e.text]
+    return found.text
+
+
+def encrypt_as_documented(node, token):
+    """node-bootstrap.service(8), EXAMPLES: with a drop-in only for an older systemd."""
+    put(node, "/root/token", f"{token}\n")
+    node.run("sh", "-ec", f"cd /root && {example('shell')}")
+    assert token.secret not in node.run("cat", SEALED).stdout and not node.exists("/root/token")
+    if int(node.run("systemctl", "--version").stdout.split()[1]) < 254:
+        node.drop_in(UNIT, example("unit"), "encrypted.conf")
+
+
+def lose_key(node):
+    """As a new TPM, a new machine ID or an image of another machine."""
+    node.run("sh", "-c", "rm /var/lib/systemd/credential.secret && systemd-creds setup")
+
+
+def status(node):
+    return json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
+
+
+def set_up(node, cluster):
+    return node.run("node-bootstrap", "setup", "-", "--wait=joined", stdin=cluster.join_command(), check=False)
+
+
+def test_encrypted_store(node, cluster):
     token = cluster.token()
-    put(node, f"{folder}/.keep", "")
-    encrypt(node, token, "-", f"{folder}/{NAME}")
-    assert token.secret not in node.run("cat", f"{folder}/{NAME}").stdout
-    drop_in(node, f"LoadCredentialEncrypted={NAME}:{folder}/{NAME}")
+    put(node, "/run/credstore.encrypted/.keep", "")
+    encrypt(node, token, "-", f"/run/credstore.encrypted/{NAME}")
+    drop_in(node, f"LoadCredentialEncrypted={NAME}:/run/credstore.encrypted/{NAME}")
     joined_by(node, token)
+
+
+def test_encrypted_as_documented(node, cluster):
+    """The token decrypts while it is there; it is discarded, and the service starts without it, whatever the key is then."""
+    token = cluster.token()
+    node.configure(token={"discard": True})
+    encrypt_as_documented(node, token)
+    joined_by(node, token)
+    assert not node.exists(SEALED) and node.entries("token-discarded")[-1]["MESSAGE"].endswith(SEALED)
+    lose_key(node)
+    node.join("restart")
+    assert node.said("already-joined")
+
+
+def test_token_that_cannot_be_decrypted(node, cluster):
+    """Which one is said; a fresh join command replaces it, and on a machine that has joined removes it."""
+    encrypt_as_documented(node, cluster.token())
+    lose_key(node)
+    for is_joined in (False, True):
+        assert node.join("restart", check=False).returncode != 0 and node.await_end() == ("failed", CREDENTIALS_STEP)
+        found = status(node)
+        assert f"(243/CREDENTIALS): '{SEALED}' (encrypted); systemd: \"" in found["message"], found
+        assert found["code"] == "service-credential" or is_joined and found["code"].startswith("kubelet-")
+        checked = node.run("node-bootstrap", "check", "--local", check=False)
+        assert checked.returncode == 1 and f"service-credential: {found['message']}" in checked.stdout, checked.stdout
+        done = set_up(node, cluster)
+        if not is_joined and node.path(f"/etc/systemd/system/{UNIT}.d").exists():
+            assert done.returncode == 64 and f"LoadCredentialEncrypted={NAME} accepts no plain text" in done.stdout, done.stdout
+            node.path(f"/etc/systemd/system/{UNIT}.d/encrypted.conf").unlink()
+            node.run("systemctl", "daemon-reload")
+            done = set_up(node, cluster)
+        assert done.returncode == 0 and f"removed  {SEALED}\n" in done.stdout and not node.exists(SEALED), done.stdout
+        assert node.is_active(UNIT) and len(node.cluster.csrs(node.name)) == 1
+        node.path(TOKEN).unlink(missing_ok=True)
+        put(node, SEALED, "damaged")
+        if int(node.run("systemctl", "--version").stdout.split()[1]) < 254:
+            node.drop_in(UNIT, example("unit"), "encrypted.conf")
 
 
 def test_encrypted_in_a_drop_in(node, cluster):
@@ -173,7 +237,7 @@ def test_path_where_nothing_is(node, cluster):
     drop_in(node, f"LoadCredential={NAME}:/root/late")
     assert node.join(check=False).returncode != 0
     assert node.await_end() == ("failed", CREDENTIALS_STEP)
-    assert ours(node) == before
+    assert ours(node) == before and "(243/CREDENTIALS): '/root/late' (does not exist); systemd: " in status(node)["message"]
     put(node, "/root/late", token)
     joined_by(node, token)
 

@@ -11,7 +11,7 @@ import pytest
 
 from common.failures import FAILURES
 from .conftest import make_cluster
-from .harness import situations_disk, situations_joined, situations_kubelet  # noqa: F401 (they add to SITUATIONS)
+from .harness import situations_disk, situations_joined, situations_kubelet, situations_service  # noqa: F401 (they add to SITUATIONS)
 from .harness.node import UNIT
 from .harness.remedies import READS, Place, Remedy, changes, commands, type_on
 from .harness.situations import SITUATIONS

@@ -52,7 +52,7 @@ class Journal:
     def add(self, when, run="1", unit=UNIT, **fields):
         """`when` in microseconds since 1970."""
         named = {"__REALTIME_TIMESTAMP": when, "__MONOTONIC_TIMESTAMP": when - BEGIN + SECOND, "_BOOT_ID": "b" * 32, "_MACHINE_ID": MACHINE_ID,
-                 "_SYSTEMD_UNIT": unit, "_SYSTEMD_INVOCATION_ID": run * 32, **fields}
+                 "_SYSTEMD_UNIT": unit, "_SYSTEMD_INVOCATION_ID": run * 32, "SYSLOG_IDENTIFIER": unit.removesuffix(".service"), **fields}
         self.text += "".join(f"{key}={value}\n" for key, value in named.items()) + "\n"
         return self
 

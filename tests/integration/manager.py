@@ -8,8 +8,8 @@ import struct
 import threading
 
 SIGNATURES = {**dict.fromkeys(("After", "BindsTo", "DropInPaths", "Environment", "ReadOnlyPaths", "ReadWritePaths", "RequiredBy", "Requires", "WantedBy"), "as"),
-              "EnvironmentFiles": "a(sb)", "ExecStart": "a(sasbttttuii)", "ExecMainStatus": "i", "Job": "(uo)", "PrivateUsers": "b",
-              "ActiveEnterTimestampMonotonic": "t"}
+              **dict.fromkeys(("LoadCredential", "LoadCredentialEncrypted"), "a(ss)"), "SetCredentialEncrypted": "a(say)", "EnvironmentFiles": "a(sb)", "ExecStart": "a(sasbttttuii)",
+              "ExecMainCode": "i", "ExecMainStatus": "i", "Job": "(uo)", "PrivateUsers": "b", "ActiveEnterTimestampMonotonic": "t"}
 NUMBERS = {"y": "B", "b": "I", "i": "i", "u": "I", "t": "Q"}
 REPLY, ERROR = 2, 3                                         # message types
 PATH, MEMBER, ERROR_NAME, REPLY_SERIAL, SIGNATURE = 1, 3, 4, 5, 8     # header fields

@@ -103,7 +103,7 @@ def test_a_code_without_a_group_is_refused(tmp_path):
     text = (SOURCE / "src/base/failures.def").read_text(encoding="ascii")
     (tmp_path / "failures.def").write_text(re.sub("^== .*\n", "", text, flags=re.M), encoding="ascii")
     done = subprocess.run([sys.executable, SOURCE / "src/base/failures.py", "mdoc", tmp_path / "failures.def", tmp_path / "mdoc"], check=False, capture_output=True, text=True)
-    assert done.returncode == 1 and "[usage] is in no group" in done.stderr
+    assert done.returncode == 1 and "[service-credential] is in no group" in done.stderr
 
 
 def test_routine_is_quiet():

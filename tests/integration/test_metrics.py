@@ -54,7 +54,8 @@ def assert_agrees(place, found):
     assert iso(found.get("joined_timestamp_seconds")) == told.get("joinedAt")
     join = told["lastJoin"] or {"outcome": None, "error": None, "stages": []}
     is_done, codes = join["outcome"] == "done", {series: code for series in found if (code := re.search('code="([^"]+)', series))}
-    assert {code[1] for code in codes.values()} == ({join["error"]} - {None})
+    never_ran = {code[1] for series, code in codes.items() if series.startswith("service_failure")}
+    assert {code[1] for code in codes.values()} == ({join["error"]} - {None} | never_ran) and never_ran <= {told["code"]}
     assert found.get("join_duration_seconds", 0) == (join["durationUsec"] / SECOND if is_done else 0)
     spans = {}
     for stage in join["stages"] if is_done else []:
@@ -95,6 +96,10 @@ def failed(place):
     place.journal.failure(1, "token-rejected", "request")
 
 
+def never_run(place):
+    unjoin(place, "failed", Result="exit-code", ExecMainCode=1, ExecMainStatus=226)
+
+
 def crashing(place):
     place.kubelet("activating", "auto-restart", NRestarts="3")
 
@@ -122,6 +127,7 @@ STATES = {
     "waiting": (waiting, NEW, 3650, 0, {"joined": 0, "kubelet_running": 0, 'join_waiting_since_timestamp_seconds{code="csr-pending-unbound"}': BEGIN // SECOND + 5},
                 ["duration", "last_failure", "certificate", "joined_timestamp"], {5: [], 14: [], 16: ["NotJoined"]}),
     "failed": (failed, NEW, 3650, 0, {"joined": 0, 'join_last_failure{code="token-rejected"}': 1}, ["waiting", "duration"], {14: [], 16: ["NotJoined"]}),
+    "a service that cannot start": (never_run, NEW, 3650, 0, {"joined": 0, 'service_failure{code="service-setup"}': 1}, ["last_failure"], {14: [], 16: ["NotJoined"]}),
     "damaged settings": (damaged, NEW, 3650, 78, {'join_last_failure{code="settings-malformed"}': 1}, ["joined", "running"], {14: [], 16: ["NotJoined"]}),
 }
 
@@ -274,7 +280,7 @@ def served_by_a_controller(api, cluster):
 def test_every_query_of_the_dashboard_finds_something(make, api, tmp_path):
     """In metrics that nodes and a controller have really reported; it asks for no others."""
     reports = {"controller": served_by_a_controller(api, Cluster(api))}
-    for prepare in (joined, waiting, failed):
+    for prepare in (joined, waiting, failed, never_run):
         place = make()
         prepare(place)
         place.journal.write()

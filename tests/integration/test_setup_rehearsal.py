@@ -46,13 +46,18 @@ def site(text):
 WROTE = [f"write {DOCUMENT}", f"write {CREDENTIAL}"]
 ENABLED, STARTED = f"enable {UNIT}", f"start {UNIT}"
 RENEW = f"echo {OTHER} >$folder/token"
-KEY = "mkdir /var/lib/systemd; echo 0123456789abcdef0123456789abcdef >/etc/machine-id; systemd-creds setup >&2"
+SEALED = "/etc/credstore.encrypted/node-bootstrap.token"
+SEAL = f"mkdir /etc/credstore.encrypted; echo ciphertext >{SEALED}; echo x >{SEALED}-x"
 JOINED = GOOD.replace(PIN, "@PIN@")
 
 # name, state of the service, what happens before, words, changes or the code of the refusal
 STATES = [
     ("a fresh machine", "inactive", "", GOOD, [*WROTE, ENABLED, STARTED]),
-    ("a key on a volatile disk", "inactive", KEY, GOOD, [*WROTE, ENABLED, STARTED]),
+    ("an encrypted token", "inactive", SEAL, GOOD, [f"remove {SEALED}", *WROTE, ENABLED, STARTED]),
+    ("a service that is waiting, without its encrypted token", "activating enabled", f"{earlier()}; rm {CREDENTIAL}; {SEAL}", GOOD,
+     [f"write {CREDENTIAL}", f"remove {SEALED}", f"restart {UNIT}"]),
+    ("a token that cannot be decrypted", "243 enabled", f"{earlier()}; rm {CREDENTIAL}; {SEAL}", GOOD, [f"write {CREDENTIAL}", f"remove {SEALED}", STARTED]),
+    ("a drop-in for encrypted tokens", "inactive decrypts", "", GOOD, "usage"),
     ("a fresh machine that is not to start", "inactive", "", f"{GOOD} --no-start", [*WROTE, ENABLED]),
     ("a fresh machine that is not watched", "inactive", "", GOOD.replace("=joined", "=none"), [*WROTE, ENABLED, STARTED]),
     ("configured the same, and stopped", "inactive enabled", earlier(), GOOD, [STARTED]),
@@ -71,6 +76,8 @@ STATES = [
     ("a joined machine", "active enabled joined", "", JOINED, []),
     ("a joined machine that was set up", "active enabled joined", earlier("10.0.0.1:6443 --ca-cert-hash=@PIN@ --force"), JOINED, []),
     ("a joined machine with a new token", "active enabled joined", earlier("10.0.0.1:6443 --ca-cert-hash=@PIN@ --force") + f"; {RENEW}", JOINED, []),
+    ("a joined machine, a token that cannot be decrypted", "243 enabled joined", SEAL, JOINED, [f"remove {SEALED}", STARTED]),
+    ("a joined machine, an encrypted token", "active enabled joined", SEAL, JOINED, []),
     ("a joined machine, disabled and stopped", "inactive joined", "", JOINED, [ENABLED, STARTED]),
     ("a joined machine without its kubeconfig", "active enabled joined", "rm /etc/kubernetes/kubelet.conf", JOINED, [f"reload {UNIT}"]),
     ("a joined machine, forced", "active enabled joined", "", f"{JOINED} --force", WROTE),
@@ -85,7 +92,8 @@ STATES = [
     ("no file with the token", "inactive", "rm $folder/token", GOOD, "settings-unreadable"),
     ("damaged settings", "inactive", site("nodes: 1"), GOOD, "settings-invalid"),
     ("a host without a name", "inactive", "hostname localhost", GOOD, "node-name-localhost"),
-    ("a masked service", "inactive masked", "", GOOD, "setup-command-failed"),
+    ("a masked service", "inactive masked", "", GOOD, "unit-masked"),
+    ("no service", "inactive not-found", "", GOOD, "unit-missing"),
     ("no systemd", "gone", "", GOOD, "setup-without-systemd"),
     ("a folder that is read-only", "inactive", "mount -t tmpfs -o ro none /etc/node-bootstrap/config.yaml.d", GOOD, "setup-unwritable"),
     ("a file in the place of the store", "inactive", "touch /etc/credstore", GOOD, "settings-unreadable"),
@@ -102,7 +110,10 @@ class Service:
         active = self.words[0]
         if any(method in ("StartUnit", "RestartUnit", "ReloadUnit") for method, _ in self.manager.calls):
             active = "active"
-        return {"LoadState": "masked" if "masked" in self.words else "loaded", "ActiveState": active, "SubState": "dead",
+        failed = {"Result": "exit-code", "ExecMainCode": 1, "ExecMainStatus": 243} if active == "243" else {}
+        decrypts = {"LoadCredentialEncrypted": [("node-bootstrap.token", "node-bootstrap.token")]} if "decrypts" in self.words else {}
+        [load] = {"masked", "not-found"} & set(self.words) or ["loaded"]
+        return {"LoadState": load, "ActiveState": "failed" if failed else active, "SubState": "dead", **failed, **decrypts,
                 "UnitFileState": "enabled" if "enabled" in self.words else "disabled", "Job": (0, "/")}
 
 

@@ -70,7 +70,7 @@ def test_dry_run(manager, tmp_path, options, started):
     assert done.returncode == 0 and manager.calls == [], done.stderr
     for line in ("would write    /etc/node-bootstrap/config.yaml.d/50-setup.yaml (mode 0644, owner 0)\n", f"would enable   {UNIT}\n"):
         assert line in done.stdout
-    assert re.search(r"^would write    /etc/credstore(\.encrypted)?/node-bootstrap\.token \(mode 0600, owner 0\)$", done.stdout, re.M)
+    assert re.search(r"^would write    /etc/credstore/node-bootstrap\.token \(mode 0600, owner 0\)$", done.stdout, re.M)
     assert (f"would start    {UNIT}\n" in done.stdout) is started and ("--no-start" in done.stdout) is not started
 
 
@@ -156,9 +156,15 @@ def test_service_that_fails_at_once(manager, tmp_path):
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", ""), ("StartUnit", f"{UNIT} replace")]
 
 
+def test_service_that_systemd_cannot_start(manager, tmp_path):
+    manager.units[UNIT] = [{**AT_REST, "ActiveState": "inactive"}, {**AT_REST, "ActiveState": "failed", "Result": "exit-code", "ExecMainCode": 1, "ExecMainStatus": 203}]
+    done = run(tmp_path, *SETUP)
+    assert done.returncode == int(FAILURES["service-setup"]["exit"]) and f"service-setup: systemd cannot start {UNIT} (203/EXEC)" in done.stderr, done.stderr
+
+
 def test_service_that_another_setup_has_started_meanwhile(manager, tmp_path):
     """It may have started with the old token, or without one."""
-    manager.units[UNIT] = [{**AT_REST, "ActiveState": "inactive"}, {**AT_REST, "ActiveState": "activating"}, {**AT_REST, "ActiveState": "failed", "ExecMainStatus": 77}]
+    manager.units[UNIT] = [{**AT_REST, "ActiveState": "inactive"}] * 3 + [{**AT_REST, "ActiveState": "activating"}, {**AT_REST, "ActiveState": "failed", "ExecMainStatus": 77}]
     assert run(tmp_path, *SETUP).returncode == 77
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", ""), ("RestartUnit", f"{UNIT} replace")]
 

@@ -8,7 +8,7 @@ import pytest
 from common import apiserver, faults
 from common.failures import FAILURES
 from common.machine import NODE, SECRET, TOKEN_ID, World
-from .journal import SECOND, Journal, LoggingMachine
+from .journal import BEGIN, SECOND, Journal, LoggingMachine
 
 pytestmark = pytest.mark.each_release
 NAME = "cp.example.org"
@@ -143,6 +143,12 @@ def test_the_last_of_several_joins(machine, journal):
     boot(journal, 7200, "3")
     found = last_join(journal, machine)
     assert found["begin"] == "2026-01-02T04:04:05.000000Z" and len(found["stages"]) == 5
+
+
+def test_lines_of_systemd_are_no_run(machine, journal):
+    """The process that is to execute the program is in the unit already."""
+    joined(journal).add(BEGIN + 3600 * SECOND, run="2", SYSLOG_IDENTIFIER="(install)", PRIORITY=3, MESSAGE="Failed at step CREDENTIALS")
+    assert last_join(journal, machine)["outcome"] == "done"
 
 
 def test_other_units_are_ignored(machine, journal):

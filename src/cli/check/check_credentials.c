@@ -115,8 +115,9 @@ static bool print_in_folder(struct nb_check *check, unsigned credential, const c
                 return false;
         if (!check->sources.credentials_directory && is_dangling(fd, name)) {
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: a dangling symbolic link in %s; systemd ignores it", name,
-                             folder);
+                             "%s: a dangling symbolic link in %s; systemd %s", name, folder,
+                             NB_CREDENTIALS_ARE_IMPORTED ? "does not start the service"
+                                                         : "ignores it");
                 return false;
         }
         if (is_ignored)

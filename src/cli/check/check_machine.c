@@ -32,7 +32,7 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
                 [NB_MACHINE_NOT_YET_VALID] = NB_CHECK_DOUBT, /* kubelet starts nevertheless */
         };
         struct nb_machine_state state;
-        bool is_join;
+        bool is_join, has_obstacle;
         int r = nb_machine_judge(&check->sources, &check->units,
                                  check->sealed & 1U << NB_CHECK_CONFIG, &state);
 
@@ -40,16 +40,20 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
                 return r;
         check->needs_no_join = state.node.inspection.state == NB_NODE_STATE_USABLE;
         memcpy(check->valid_until, state.node.inspection.not_after, sizeof(check->valid_until));
+        has_obstacle = state.obstacle.code != NB_NONE;
         is_join = state.kind == NB_MACHINE_WAITING || state.kind == NB_MACHINE_FAILED;
         /* The later steps say more of what a join waits for, unless only the service can read the
          * token. */
-        if (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
-            (state.kind == NB_MACHINE_WAITING && !(check->sealed & NB_CHECK_IDENTITIES))) {
+        if (!has_obstacle &&
+            (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
+             (state.kind == NB_MACHINE_WAITING && !(check->sealed & NB_CHECK_IDENTITIES)))) {
                 nb_check_row(check, is_join ? NB_CHECK_DOUBT : marks[state.kind], "%s",
                              state.why.detail);
         } else {
                 nb_machine_adopt_fields(&state);
                 *f = state.why;
+                if (has_obstacle)
+                        f->code = state.obstacle.code;
                 r = -EPROTO;
         }
         nb_machine_state_done(&state);

@@ -72,7 +72,11 @@ static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
         bool is_one;
         int r;
 
-        if (joined != NB_SETUP_JOINED) {
+        if (joined == NB_SETUP_JOINED) {
+                r = nb_setup_plan_repair(setup, f);
+                if (r < 0)
+                        return r;
+        } else {
                 r = nb_setup_plan(setup, f);
                 if (r < 0)
                         return r;

@@ -321,12 +321,9 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
 }
 
 void nb_setup_done(struct nb_setup *setup) {
-        for (int i = 0; i < _NB_SETUP_SECRET_N; i++) {
+        for (int i = 0; i < _NB_SETUP_SECRET_N; i++)
                 nb_secret_done(&setup->secrets[i]);
-                nb_secret_done(&setup->ciphertexts[i]);
-        }
         nb_secret_done(&setup->pasted);
-        nb_buffer_done(&setup->drop_in);
         nb_machine_state_done(&setup->state);
         nb_buffer_done(&setup->document);
 }

@@ -79,7 +79,7 @@ struct nb_setup_change {
         bool is_already_so; /* done again, and not reported: nothing differs */
 };
 
-#define NB_SETUP_CHANGES_MAX 32 /* at most 21 are planned */
+#define NB_SETUP_CHANGES_MAX 32 /* at most 20 are planned */
 
 /* What setup waits for (--wait). */
 enum nb_setup_wait {
@@ -129,10 +129,8 @@ struct nb_setup {
         /* nb_setup_plan_files(), nb_setup_plan_service() */
         struct nb_setup_change changes[NB_SETUP_CHANGES_MAX];
         unsigned n_planned, n_done;
-        char document_folder[NB_SETUP_PATH_SIZE];         /* config.yaml.d */
-        struct nb_secret ciphertexts[_NB_SETUP_SECRET_N]; /* of the encrypted credentials */
-        struct nb_buffer drop_in;
-        struct nb_unit_state service; /* as it was */
+        char document_folder[NB_SETUP_PATH_SIZE]; /* config.yaml.d */
+        struct nb_unit_state service;             /* as it was */
 
         struct nb_json_writer writer; /* of the result, at its list of differences */
 };
@@ -225,11 +223,15 @@ bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
 
 void nb_setup_add_change(struct nb_setup *setup, const struct nb_setup_change *change);
 
-/* Plans the files from `steps` and the document, and encrypts credentials. Released by
- * nb_setup_done(). NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED. */
+/* Plans the files from `steps` and the document. NB_SETUP_UNWRITABLE. */
 int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f);
 
-/* How the service is enabled and, if wanted, started. NB_SETUP_COMMAND_FAILED. */
+/* On a machine that has joined: plans the removal of the encrypted credentials if the service did
+ * not start for a credential. NB_SETUP_UNWRITABLE. */
+int nb_setup_plan_repair(struct nb_setup *setup, struct nb_failure *f);
+
+/* How the service is enabled and, if wanted, started. NB_UNIT_MASKED, NB_UNIT_MISSING,
+ * NB_SETUP_COMMAND_FAILED. */
 int nb_setup_plan_service(struct nb_setup *setup, struct nb_failure *f);
 
 /* Makes the planned changes up to the last one whose action is at most `last`, and prints them; in
@@ -241,8 +243,8 @@ int nb_setup_apply(struct nb_setup *setup, enum nb_setup_action last, struct nb_
  * there is one. */
 bool nb_setup_put_changes(struct nb_setup *setup);
 
-/* Reads a credential from a store of this machine or image: 0; -ENOENT; -EKEYREJECTED if it cannot
- * be decrypted here; -errno. */
+/* Reads a credential from a store of this machine or image: 0; -ENOENT; -EKEYREJECTED if it is
+ * encrypted; -errno. */
 int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
                          struct nb_failure *f);
 

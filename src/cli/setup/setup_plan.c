@@ -7,10 +7,12 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "cli/service.h"
 #include "cli/setup/setup_internal.h"
 #include "join/load.h"
 #include "kube/token.h"
 #include "method/settings_documents.h"
+#include "system/unit.h"
 
 /* --- Settings --- */
 
@@ -179,7 +181,7 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                                                    delivered = NB_SECRET_INIT;
         const struct nb_secret *new = &setup->secrets[secret], *value = new;
         const char *name = nb_setup_secret_names[secret];
-        char before[128] = "a value that cannot be decrypted here", after[128];
+        char before[128] = "an encrypted value", after[128];
         char path[NB_SETUP_PATH_SIZE], what[128];
         bool is_kept;
         int r;
@@ -220,6 +222,29 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                 strcat(after, ", with another secret");
         snprintf(what, sizeof(what), "credential %s", name);
         report_difference(setup, what, before, after);
+        return 0;
+}
+
+/* LoadCredentialEncrypted= searches the stores of plain text as well, and then fails to decrypt it.
+ */
+static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_failure ignored = { 0 };
+
+        if (setup->root || !nb_systemd_is_running() ||
+            nb_unit_read(NB_SETUP_UNIT, &text, &ignored) < 0)
+                return 0;
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                if (setup->steps[i] == NB_SETUP_WRITE &&
+                    nb_service_decrypts(text.data, nb_setup_secret_names[i]))
+                        return nb_failure_set(
+                                f, NB_USAGE, 0,
+                                "a drop-in with LoadCredentialEncrypted=%s accepts no plain text, "
+                                "which setup would write: remove the line from the file that "
+                                "`systemctl cat " NB_SETUP_UNIT
+                                "` shows, run `systemctl daemon-reload`, and run the same command "
+                                "again",
+                                nb_setup_secret_names[i]);
         return 0;
 }
 
@@ -267,6 +292,9 @@ int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
                 if (r < 0)
                         return r;
         }
+        r = verify_drop_ins(setup, f);
+        if (r < 0)
+                return r;
         r = nb_load_settings(&load, &setup->sources, f);
         if (r < 0)
                 return r;

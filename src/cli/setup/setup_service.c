@@ -7,6 +7,7 @@
 
 #include "base/macro.h"
 #include "cli/kubelet.h"
+#include "cli/service.h"
 #include "cli/setup/setup_internal.h"
 #include "cli/status/timeline.h"
 #include "system/clock.h"
@@ -116,13 +117,20 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
         }
 }
 
-/* The journal has the reason; if it cannot be read, report the result and exit status from
- * systemd. */
+/* The journal has the reason, or systemd, if the program has not run; if neither can be read,
+ * report the result and exit status from systemd. */
 static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         const struct nb_unit_state *state = &watch->state;
         enum nb_code code = nb_failure_find(watch->failure.error);
         int r;
 
+        if (nb_unit_read(NB_SETUP_UNIT, &text, f) < 0)
+                return -EPROTO;
+        if (nb_service_find_obstacle(text.data, f)) {
+                nb_failure_add(f, "%s", more);
+                return -EPROTO;
+        }
         if (code != NB_NONE) {
                 nb_unit_entry_adopt_fields(&watch->failure);
                 return nb_failure_set(f, code, 0, "%s%s", watch->failure.message, more);
@@ -201,9 +209,11 @@ int nb_setup_plan_service(struct nb_setup *setup, struct nb_failure *f) {
 
         if (r < 0)
                 return r;
-        if (!strcmp(state->load, "masked"))
-                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
-                                      "systemd: " NB_SETUP_UNIT " is masked");
+        if (setup->state.obstacle.code == NB_UNIT_MASKED ||
+            setup->state.obstacle.code == NB_UNIT_MISSING) {
+                *f = setup->state.obstacle;
+                return -EPROTO;
+        }
         is_active = !strcmp(state->active, "active");
         is_activating = !strcmp(state->active, "activating");
         /* Enabled again, in case that a link is missing or an earlier setup was killed. */

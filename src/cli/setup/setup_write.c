@@ -17,13 +17,6 @@
 
 #define STORE "/etc/credstore"
 #define STORE_ENCRYPTED "/etc/credstore.encrypted"
-#define HOST_KEY "/var/lib/systemd/credential.secret"
-#define DROP_IN_FOLDER "/etc/systemd/system/" NB_SETUP_UNIT ".d"
-#define DROP_IN "50-setup.conf"
-#define DROP_IN_MAX ((size_t)4096) /* bytes */
-#define STORED_MAX \
-        (2 * NB_SETUP_SECRET_MAX) /* bytes: encrypted, in base64, with header and tag \
-                                   */
 
 const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N] = {
         [NB_SETUP_TOKEN] = NB_CREDENTIAL_TOKEN,
@@ -31,46 +24,6 @@ const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N] = {
         [NB_SETUP_KUBECONFIG] = NB_CREDENTIAL_KUBECONFIG,
         [NB_SETUP_CLUSTER_INFO] = NB_CREDENTIAL_CLUSTER_INFO,
 };
-
-/* --- systemd-creds --- */
-
-/*
- * Whether this machine has a key to encrypt with: a TPM that can seal, or the host key of `systemd-
- * creds setup`. Encrypting without a key would create a host key on the same disk, which does not
- * protect against readers of that disk. Only the administrator can decide that.
- */
-static bool has_key(void) {
-        static const char *const has_tpm[] = { "systemd-creds", "has-tpm2", "--quiet", NULL };
-        struct nb_process_result result;
-
-        return nb_process_run(
-                       &(struct nb_process){ .argv = has_tpm, .timeout_ms = NB_PROCESS_TIMEOUT_MS },
-                       &result) >= 0 &&
-               (result.status == 0 || access(HOST_KEY, F_OK) == 0);
-}
-
-/* Runs `systemd-creds VERB`. -EKEYREJECTED if it fails. */
-static int run_creds(const char *verb, const char *credential, const struct nb_secret *input,
-                     struct nb_secret *ret, struct nb_process_result *result) {
-        char name[128];
-        const char *const argv[] = { "systemd-creds", verb, name, "--newline=no", "-", "-", NULL };
-        int r;
-
-        snprintf(name, sizeof(name), "--name=%s", credential);
-        if (nb_secret_init(ret, STORED_MAX) < 0)
-                return -ENOMEM;
-        r = nb_process_run(&(struct nb_process){ .argv = argv,
-                                                 .input = input->data,
-                                                 .input_len = input->len,
-                                                 .output = ret,
-                                                 .timeout_ms = NB_PROCESS_TIMEOUT_MS },
-                           result);
-        if (r >= 0 && (result->status != 0 || ret->len == 0))
-                r = -EKEYREJECTED;
-        if (r < 0)
-                nb_secret_done(ret);
-        return r;
-}
 
 /* --- Reading --- */
 
@@ -80,7 +33,7 @@ static int read_from(const struct nb_setup *setup, const char *folder, const cha
         int r = nb_folder_open_below(setup->root, folder, &fd);
 
         if (r >= 0)
-                r = nb_file_read_secret(fd, name, STORED_MAX, ret, NULL);
+                r = nb_file_read_secret(fd, name, NB_SETUP_SECRET_MAX, ret, NULL);
         if (r < 0 && r != -ENOENT)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "cannot read '%s/%s': %m",
                                       folder, name);
@@ -89,19 +42,15 @@ static int read_from(const struct nb_setup *setup, const char *folder, const cha
 
 int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
                          struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret ciphertext = NB_SECRET_INIT;
-        struct nb_process_result result;
+        _cleanup_(nb_closep) int fd = -1;
         int r;
 
         r = read_from(setup, STORE, name, ret, f);
         if (r != -ENOENT)
                 return r;
-        r = read_from(setup, STORE_ENCRYPTED, name, &ciphertext, f);
-        if (r < 0)
-                return r;
-        return setup->root || run_creds("decrypt", name, &ciphertext, ret, &result) < 0
-                       ? -EKEYREJECTED
-                       : 0;
+        r = nb_folder_open_below(setup->root, STORE_ENCRYPTED, &fd);
+        return r >= 0 && faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? -EKEYREJECTED
+                                                                             : -ENOENT;
 }
 
 /* --- Plan --- */
@@ -161,66 +110,18 @@ static void plan_folders(struct nb_setup *setup) {
 
 /* Which of the plain and the encrypted form takes precedence depends on the version of systemd, so
  * only one of them is left. */
-static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, bool *is_encrypted,
-                       struct nb_failure *f) {
+static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, struct nb_failure *f) {
         const struct nb_secret *data = &setup->secrets[secret];
         const char *name = nb_setup_secret_names[secret];
-        struct nb_process_result result;
-        int r = 0;
+        int r;
 
-        /* Encrypting creates a host key where there is none. */
-        if (*is_encrypted && (!setup->is_rehearsal || access(HOST_KEY, F_OK) == 0)) {
-                r = run_creds("encrypt", name, data, &setup->ciphertexts[secret], &result);
-                if (r < 0 && r != -EKEYREJECTED)
-                        return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
-                                              "cannot run systemd-creds: %m");
-                if (r < 0)
-                        nb_log(LOG_WARNING, NB_NONE,
-                               "systemd-creds cannot encrypt here; the credential %s is stored as "
-                               "plain text: %s",
-                               name, result.error);
-                *is_encrypted = r >= 0;
-                data = *is_encrypted ? &setup->ciphertexts[secret] : data;
-        }
         r = plan_file(setup,
-                      &(struct nb_setup_change){ NB_SETUP_ACTION_WRITE,
-                                                 *is_encrypted ? STORE_ENCRYPTED : STORE, name,
-                                                 0600, data->data, data->len },
+                      &(struct nb_setup_change){ NB_SETUP_ACTION_WRITE, STORE, name, 0600,
+                                                 data->data, data->len },
                       f);
         if (r < 0 || setup->is_document_new)
                 return r;
-        return plan_removal(setup, *is_encrypted ? STORE : STORE_ENCRYPTED, name, f);
-}
-
-/*
- * Before systemd 254 the unit has LoadCredential= for each name, which does not search
- * credstore.encrypted, so a LoadCredentialEncrypted= for the same name replaces it. Since systemd
- * 254, ImportCredential= finds both.
- */
-static int plan_drop_in(struct nb_setup *setup, const bool are_encrypted[static _NB_SETUP_SECRET_N],
-                        struct nb_failure *f) {
-        struct nb_buffer *text = &setup->drop_in;
-        _cleanup_(nb_closep) int fd = -1;
-
-        (void)nb_folder_open_below(setup->root, STORE_ENCRYPTED, &fd);
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !NB_CREDENTIALS_ARE_IMPORTED; i++) {
-                const char *name = nb_setup_secret_names[i];
-                bool is_kept = setup->steps[i] == NB_SETUP_KEEP && fd >= 0 &&
-                               faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-
-                if (is_kept || are_encrypted[i])
-                        nb_buffer_printf(
-                                text, "%sLoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n",
-                                text->len > 0 ? "" : NB_SETUP_HEADER "[Service]\n", name, name);
-        }
-        if (text->error < 0)
-                return nb_failure_set_memory(f);
-        if (text->len == 0)
-                return plan_removal(setup, DROP_IN_FOLDER, DROP_IN, f);
-        return plan_file(setup,
-                         &(struct nb_setup_change){ NB_SETUP_ACTION_WRITE, DROP_IN_FOLDER, DROP_IN,
-                                                    0644, text->data, text->len },
-                         f);
+        return plan_removal(setup, STORE_ENCRYPTED, name, f);
 }
 
 static int plan_document(struct nb_setup *setup, struct nb_failure *f) {
@@ -244,10 +145,8 @@ static int plan_document(struct nb_setup *setup, struct nb_failure *f) {
  * settings unchanged, a credential is removed only once the new one is written.
  */
 int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f) {
-        bool are_encrypted[_NB_SETUP_SECRET_N] = { false }, can_encrypt;
         int r = 0;
 
-        setup->drop_in.max = DROP_IN_MAX;
         if (!setup->root && !setup->is_start_unwanted)
                 plan_folders(setup);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N && setup->is_document_new && r >= 0; i++)
@@ -255,26 +154,23 @@ int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f) {
                         r = plan_secret_removal(setup, i, f);
         if (r >= 0 && setup->is_document_new)
                 r = plan_document(setup, f);
-        if (r < 0 || setup->n_steps == 0)
-                return r;
-        /* An image is read on another machine, which does not have this machine's key. */
-        can_encrypt = !setup->root && setup->has_new_secret && has_key();
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                if (setup->steps[i] != NB_SETUP_WRITE)
-                        continue;
-                are_encrypted[i] = can_encrypt;
-                r = plan_secret(setup, i, &are_encrypted[i], f);
-                if (r < 0)
-                        return r;
-        }
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !setup->is_document_new; i++) {
-                if (setup->steps[i] != NB_SETUP_REMOVE)
-                        continue;
-                r = plan_secret_removal(setup, i, f);
-                if (r < 0)
-                        return r;
-        }
-        return plan_drop_in(setup, are_encrypted, f);
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && r >= 0; i++)
+                if (setup->steps[i] == NB_SETUP_WRITE)
+                        r = plan_secret(setup, i, f);
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !setup->is_document_new && r >= 0; i++)
+                if (setup->steps[i] == NB_SETUP_REMOVE)
+                        r = plan_secret_removal(setup, i, f);
+        return r;
+}
+
+int nb_setup_plan_repair(struct nb_setup *setup, struct nb_failure *f) {
+        int r = 0;
+
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && r >= 0 &&
+                             setup->state.obstacle.code == NB_SERVICE_CREDENTIAL;
+             i++)
+                r = plan_removal(setup, STORE_ENCRYPTED, nb_setup_secret_names[i], f);
+        return r;
 }
 
 /* --- Execution --- */

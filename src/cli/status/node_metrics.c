@@ -114,6 +114,10 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         put_time(text, "joined_timestamp_seconds", "When this machine joined.",
                  nb_time_parse(record->joined_at));
         put_join(text, state);
+        if (state->obstacle.code != NB_NONE)
+                put_code(text, "service_failure",
+                         "Why systemd cannot start node-bootstrap.service.", state->obstacle.code,
+                         1);
         if (present->chain) {
                 put_time(text, "certificate_not_before_timestamp_seconds",
                          "When kubelet's certificate begins to be valid.",

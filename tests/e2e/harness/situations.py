@@ -527,14 +527,15 @@ def attacker_on_the_network_side(r):
 
 
 @situation("setup-command-failed")
-def masked_unit(r):
+def links_cannot_be_made(r):
     r.node.run("systemctl", "disable", UNIT)
     r.stack.callback(r.node.enable, UNIT)
-    r.node.run("systemctl", "mask", UNIT)
+    folder = "/etc/systemd/system"
+    r.node.run("sh", "-c", f"mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}")
     token = r.cluster.token()
     setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}", "--wait=joined"]
     r.says(*setup)
-    r.node.run("systemctl", "unmask", UNIT)
+    r.node.run("umount", folder)
     r.here("systemctl status", check=False)
     r.node.run(*setup)
     r.joins()

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Why systemd cannot start node-bootstrap.service, or could not start it last time: the program has
+ * not run, so that its journal and its STATUS= say nothing. Asks systemd, and quotes its log.
+ */
+
+#include <stdbool.h>
+
+#include "base/failure.h"
+
+/*
+ * `text` has the properties of the service (nb_unit_read()); it may be NULL. Returns whether there
+ * is such a reason: NB_UNIT_MASKED, NB_UNIT_MISSING, NB_SERVICE_CREDENTIAL, NB_SERVICE_SETUP, or
+ * NB_START_LIMIT. False while a start is queued or under way, unless it is systemd that tries
+ * again.
+ */
+bool nb_service_find_obstacle(const char *text, struct nb_failure *ret_why);
+
+/* Whether a drop-in loads the credential with LoadCredentialEncrypted=, which accepts no plain
+ * text.
+ */
+bool nb_service_decrypts(const char *text, const char *credential);

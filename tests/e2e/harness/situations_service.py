@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As situations.py: systemd does not start the program."""
+
+from .node import TOKEN, UNIT
+from .situations import situation
+
+SEALED = "/etc/credstore.encrypted/node-bootstrap.token"
+DECRYPTS = "[Service]\nLoadCredentialEncrypted=node-bootstrap.token\n"
+
+
+def cannot_start(r, words):
+    """Each command says so, and what to do."""
+    assert r.node.join("restart", check=False).returncode != 0
+    r.says("node-bootstrap", "check", "--local")
+    assert words in r.node.run("node-bootstrap", "status", check=False).stdout
+
+
+@situation("service-credential")
+def token_that_cannot_be_decrypted(r):
+    """On a machine that has joined, and on one that has not; this systemd reads the folder only with a drop-in, which setup names."""
+    r.stack.callback(r.node.run, "rm", "--recursive", "--force", SEALED)
+    r.node.prepare()
+    r.joins(restart=True)
+    for is_joined in (True, False):
+        r.node.drop_in(UNIT, DECRYPTS, "encrypted.conf")
+        r.node.path(TOKEN).unlink()
+        r.node.write(SEALED, "damaged")
+        cannot_start(r, f"(243/CREDENTIALS): '{SEALED}' (encrypted); systemd: ")
+        if is_joined:
+            r.here("rm -r", f" {SEALED}")
+            r.here("systemctl reset-failed")
+            r.here("systemctl restart")
+            r.joins()
+            r.node.unjoin()
+            r.node.give(r.cluster.token())
+    line = r.there("kubeadm token create")
+    assert "LoadCredentialEncrypted=" in r.here("systemctl cat")
+    assert "accepts no plain text" in r.here("node-bootstrap setup -", check=False, stdin=line)
+    r.node.path(f"/etc/systemd/system/{UNIT}.d/encrypted.conf").unlink()
+    r.node.run("systemctl", "daemon-reload")
+    assert "has joined" in r.here("node-bootstrap setup -", stdin=line)
+
+
+@situation("service-setup")
+def file_that_is_missing(r):
+    """The program, and what systemd itself reads: then it tries again, until the drop-in is gone."""
+    r.node.prepare()
+    for lines, words in (("ExecStart=\nExecStart=!/srv/absent", "(203/EXEC); systemd: "), ("EnvironmentFile=/srv/absent", "(resources); systemd: ")):
+        r.node.drop_in(UNIT, f"[Service]\n{lines}\n", "50-absent.conf")
+        cannot_start(r, words)
+        assert "/srv/absent" in r.here("systemctl cat")
+        r.node.path(f"/etc/systemd/system/{UNIT}.d/50-absent.conf").unlink()
+        r.here("systemctl daemon-reload")
+        r.here("systemctl reset-failed")
+        r.here("systemctl restart")
+        r.joins()
+
+
+@situation("start-limit")
+def started_too_often(r):
+    r.node.prepare()
+    r.joins(restart=True)
+    r.node.drop_in(UNIT, "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=1\n", "50-limit.conf")
+    r.node.join("restart")
+    cannot_start(r, "(start-limit-hit); systemd: ")
+    r.here("journalctl")
+    r.here("systemctl reset-failed")
+    r.here("systemctl start")
+    r.joins()
+
+
+@situation("unit-masked")
+def masked_unit(r):
+    r.node.prepare()
+    r.node.run("systemctl", "mask", UNIT)
+    r.says("node-bootstrap", "check", "--local")
+    r.says("node-bootstrap", "setup")
+    r.here("systemctl unmask")
+    r.here("systemctl start")
+    r.joins()
+
+
+@situation("unit-missing")
+def unit_file_that_is_gone(r):
+    """A package that is installed again has it."""
+    r.node.prepare()
+    r.node.run("sh", "-c", f"mv /lib/systemd/system/{UNIT} /root/ && systemctl daemon-reload")
+    r.says("node-bootstrap", "check", "--local")
+    r.node.run("mv", f"/root/{UNIT}", "/lib/systemd/system/")
+    r.here("systemctl daemon-reload")
+    assert "ExecStart=" in r.here("systemctl cat")
+    r.here("systemctl enable --now")
+    r.joins()

