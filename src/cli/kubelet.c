@@ -79,12 +79,19 @@ static int read_arguments(struct kubelet *kubelet) {
 
 /* --- Unit and binary --- */
 
-static bool is_started(const char *text) {
+/* The gate is started by kubelet itself, or by a start of the service by hand. */
+static bool is_wanted(const char *text) {
+        const char *word = NULL;
         size_t len = 0;
 
-        return nb_unit_next_word(text, "WantedBy", NULL, &len) ||
-               nb_unit_next_word(text, "RequiredBy", NULL, &len) ||
-               nb_unit_has_word(text, "ActiveState", "active") ||
+        while ((word = nb_unit_next_word(text, "WantedBy", word, &len)))
+                if (len != strlen(NB_GATE_UNIT) || memcmp(word, NB_GATE_UNIT, len) != 0)
+                        return true;
+        return nb_unit_next_word(text, "RequiredBy", NULL, &len);
+}
+
+static bool is_started(const char *text) {
+        return is_wanted(text) || nb_unit_has_word(text, "ActiveState", "active") ||
                nb_unit_has_word(text, "ActiveState", "activating");
 }
 

@@ -97,6 +97,20 @@ static void judge_crash(const struct nb_kubelet_finding *cause, const char *erro
                 state->why.code = cause->code;
 }
 
+/* Its exit status 1 is an answer: that of an earlier start, since this machine has joined. */
+static void add_gate(struct nb_machine_state *state) {
+        struct nb_failure ignored = { 0 };
+        struct nb_unit_state gate;
+
+        if (nb_unit_show(NB_GATE_UNIT, &gate, &ignored) < 0)
+                return;
+        if (!strcmp(gate.load, "masked"))
+                nb_failure_add(&state->why, "; " NB_GATE_UNIT " is masked");
+        else if (is_in(&gate, "failed") && gate.exit_status != 1)
+                nb_failure_add(&state->why, "; " NB_GATE_UNIT " has failed (exit status %d)",
+                               gate.exit_status);
+}
+
 static int judge_kubelet(struct nb_sources *sources, const char *text,
                          struct nb_machine_state *state) {
         const struct nb_unit_state *kubelet = &state->kubelet;
@@ -145,12 +159,14 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
         error[0] = '\0';
         if (is_crashing || is_in(kubelet, "failed"))
                 nb_unit_find_error(NB_KUBELET_UNIT, error, sizeof(error));
-        if (is_crashing)
+        if (is_crashing) {
                 judge_crash(&cause, error, state);
-        else
-                CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
-                         "joined, but kubelet does not run: " NB_KUBELET_UNIT " is %s (%s)%s%s",
-                         kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
+                return 0;
+        }
+        CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
+                 "joined, but kubelet does not run: " NB_KUBELET_UNIT " is %s (%s)%s%s",
+                 kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
+        add_gate(state);
         return 0;
 }
 

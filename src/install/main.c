@@ -5,7 +5,8 @@
  * joined, it runs `node-bootstrap join` as the user of the service (install/child.h), verifies the
  * handoff, and writes kubelet's files. With --refresh it does the same for
  * `node-bootstrap refresh`, and if only kubelet's configuration is missing, for
- * `node-bootstrap refresh --kubelet-config`.
+ * `node-bootstrap refresh --kubelet-config`. With --gate it is node-bootstrap-gate.service
+ * (install/gate.h).
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,6 +23,7 @@
 #include "files/refresh_settings.h"
 #include "install/alone.h"
 #include "install/child.h"
+#include "install/gate.h"
 #include "install/install.h"
 #include "install/refresh_install.h"
 #include "install/remove_join.h"
@@ -39,6 +41,7 @@ struct arguments {
         bool is_refresh;
         bool is_reset;
         bool is_reload;
+        bool is_gate;
         const char *program; /* of the child; "": none is run, for tests */
         const char *root;
         int root_fd; /* -1 without */
@@ -294,6 +297,8 @@ int main(int argc, char *argv[]) {
                 { "reload", NULL,
                   "run by systemctl reload: write a lost kubeconfig again; joins nothing",
                   .ret_switch = &arguments.is_reload },
+                { "gate", NULL, "run by node-bootstrap-gate.service: succeed if kubelet may start",
+                  .ret_switch = &arguments.is_gate },
                 { "root", "DIR",
                   "write below DIR, as for an image; paths inside the files omit DIR",
                   .ret_value = &arguments.root },
@@ -320,6 +325,8 @@ int main(int argc, char *argv[]) {
                 if (r < 0)
                         (void)nb_failure_set(&f, NB_USAGE, r, "--root=%s: %m", arguments.root);
         }
+        if (r >= 0 && arguments.is_gate)
+                return nb_gate_run(arguments.root_fd);
         if (r >= 0) {
                 arguments.sources = &sources;
                 r = run_service(&arguments, &status, &f);

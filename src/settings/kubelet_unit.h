@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The names of the two services, and what kubelet's unit tells kubelet: its arguments and its
+/* The names of the services, and what kubelet's unit tells kubelet: its arguments and its
  * configuration file. */
 
 #include <stdbool.h>
@@ -11,6 +11,7 @@
 #include "system/sources.h"
 
 #define NB_SERVICE_UNIT "node-bootstrap.service"
+#define NB_GATE_UNIT "node-bootstrap-gate.service"
 #define NB_KUBELET_UNIT "kubelet.service"
 #define NB_KUBELET_ARGUMENTS_MAX ((size_t)256 * 1024)
 #define NB_KUBELET_ENDPOINT "--container-runtime-endpoint"

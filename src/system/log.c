@@ -48,7 +48,7 @@ static const char *const field_names[_NB_FIELD_N] = {
 };
 
 static char values[_NB_FIELD_N][FIELD_SIZE];
-static const char *program = "node-bootstrap";
+static const char *program = "node-bootstrap", *object_unit;
 static bool is_journal; /* send entries with the native protocol */
 static bool is_printed; /* print lines to stderr */
 static bool is_console; /* stderr is a terminal, and stdout is connected to the journal */
@@ -138,10 +138,14 @@ void nb_log_field(enum nb_field field, const char *format, ...) {
         va_end(arguments);
 }
 
+void nb_log_object_unit(const char *unit) {
+        object_unit = unit;
+}
+
 /* The fields of an entry, each "NAME=value\n": no value contains a newline. */
 struct entry {
-        char text[6 + _NB_FIELD_N][MESSAGE_SIZE + 64];
-        struct iovec vectors[6 + _NB_FIELD_N];
+        char text[7 + _NB_FIELD_N][MESSAGE_SIZE + 64];
+        struct iovec vectors[7 + _NB_FIELD_N];
         unsigned n;
 };
 
@@ -162,6 +166,8 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
         entry_add(entry, "MESSAGE=%s", message);
         entry_add(entry, "PRIORITY=%d", priority);
         entry_add(entry, "SYSLOG_IDENTIFIER=%s", program);
+        if (object_unit)
+                entry_add(entry, "OBJECT_SYSTEMD_UNIT=%s", object_unit);
         if (code != NB_NONE)
                 entry_add(entry, "MESSAGE_ID=%s", nb_failure_info(code)->message_id);
         for (unsigned i = 0; i < _NB_FIELD_N; i++)

@@ -49,6 +49,9 @@ void nb_log_mute(void);
 void nb_log_field(enum nb_field field, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
+/* Sets the unit whose `systemctl status` shows all later entries as well, if root sends them. */
+void nb_log_object_unit(const char *unit);
+
 /* The name of the field in the journal without NODE_BOOTSTRAP_, such as "STAGE". */
 const char *nb_field_name(enum nb_field field);
 

@@ -111,6 +111,13 @@ int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f) {
         return call_systemd(NULL, method, NULL, f, "ss", unit, "replace");
 }
 
+void nb_unit_reset_limit(const char *unit) {
+        struct nb_failure ignored = { 0 };
+
+        /* A unit that is not loaded has no counter. */
+        (void)call_systemd(NULL, "ResetFailedUnit", NULL, &ignored, "s", unit);
+}
+
 int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
         const char *const argv[] = { "systemctl", is_enabled ? "enable" : "disable", "--quiet",
                                      unit, NULL };

@@ -45,6 +45,9 @@ int nb_systemd_reload(struct nb_failure *f);
 /* Queues a job. `method`: "StartUnit", "StopUnit" or "RestartUnit". */
 int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f);
 
+/* Resets the counter of the start limit, which systemd applies to a start by hand as well. */
+void nb_unit_reset_limit(const char *unit);
+
 /* Makes or removes the links of [Install]; nb_systemd_reload() makes them known. Also works without
  * a running systemd, as while an image is built. */
 int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f);

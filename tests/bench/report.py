@@ -42,11 +42,12 @@ def join_table(found):
 
 
 def start_table(found):
-    yield f"{'':26}{'the service':>14}{'an empty unit':>16}{'ratio':>8}"
-    for unit in found["starts"]:
-        ours, empty = unit["node-bootstrap.service"], unit["empty unit"]
-        ratio = statistics.median(a / b for a, b in zip(ours, empty))
-        yield f"{'systemd ' + unit['systemd']:26}{statistics.median(ours):>11.1f} ms{statistics.median(empty):>13.1f} ms{ratio:>8.2f}"
+    yield f"{'':42}{'the unit':>14}{'an empty unit':>16}{'ratio':>8}"
+    for at in found["starts"]:
+        for unit in [name for name in at["rows"] if not name.startswith("empty-")]:
+            ours, empty = at["rows"][unit], at["rows"][f"empty-{unit}"]
+            ratio = statistics.median(a / b for a, b in zip(ours, empty))
+            yield f"{unit + ', systemd ' + at['systemd']:42}{statistics.median(ours):>11.1f} ms{statistics.median(empty):>13.1f} ms{ratio:>8.2f}"
 
 
 def libraries(found):

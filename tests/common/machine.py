@@ -355,6 +355,10 @@ class Machine:
         program.chmod(0o755)
         return self.start("install", *self.install_words(f"--program={program}"), **options).wait()
 
+    def gate(self):
+        """Runs the command of node-bootstrap-gate.service, which says whether kubelet may start."""
+        return self.start("install", "--gate", f"--root={self.root}").wait()
+
     def inspect(self, *arguments, **options):
         """What install does before it runs the child; run.note is what it has found."""
         recorder, recorded, passed = (self.path / name for name in ("recorder", "recorded", "passed"))

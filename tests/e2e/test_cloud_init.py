@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from common import SOURCE, documentation, terraform
 from common.wait import until
 from .harness.first_boot import SEED
-from .harness.node import KUBECONFIG, TOKEN, UNIT, example
+from .harness.node import GATE, KUBECONFIG, TOKEN, UNIT, example
 
 EXAMPLES = SOURCE / "packaging/examples"
 
@@ -25,7 +25,7 @@ def fresh(new_node, layers, cluster):
     node.write(f"{SEED}/meta-data", example("nocloud/meta-data", {r"node-1": node.name}))
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
     node.write("/root/key", private, 0o600)
-    assert not node.exists(TOKEN) and not node.exists(f"/etc/systemd/system/kubelet.service.requires/{UNIT}")
+    assert not node.exists(TOKEN) and not node.exists(f"/etc/systemd/system/kubelet.service.requires/{GATE}")
     node.secret = token.split(".")[1]
     return node
 

@@ -8,7 +8,7 @@ import pytest
 from common import prometheus
 from common.wait import until
 from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
-from .harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose_kubeconfig
+from .harness.situations_joined import KUBELET_CONFIG, break_kubelet, expire, lose_kubeconfig
 
 TABLE = []
 
@@ -99,7 +99,7 @@ def test_kubelet(joined):
     look(node, "kubelet runs again", "joined", 0, None)
 
     # The name may be in a credential that only the service can read: then that of the certificate counts.
-    node.run("systemctl", "stop", UNIT)
+    node.run("systemctl", "stop", "kubelet.service", UNIT)
     node.set_host_name(f"{node.name}-x")
     node.run("sh", "-c", "mkdir -p /etc/credstore.encrypted && echo sealed >/etc/credstore.encrypted/node-bootstrap.config")
     for _ in range(2):
@@ -123,7 +123,7 @@ def test_settings_in_a_credential(new_node, cluster):
     node.path(KUBECONFIG).unlink()
     node.run("systemctl", "reload", UNIT)
     assert contents(node) == before
-    node.run("systemctl", "stop", UNIT)
+    node.run("systemctl", "stop", "kubelet.service", UNIT)
     look(node, "and without the service", "kubelet-stopped", 4, "kubelet-down")
     refused = node.run("node-bootstrap", "setup", "-", "--force", stdin=cluster.join_command(), check=False)
     assert refused.returncode == 64 and "LoadCredential= in a drop-in" in refused.stdout, refused.stdout
@@ -155,7 +155,6 @@ def test_lost_kubeconfig(joined, cluster):
     node = joined
     before = contents(node)
     lose_kubeconfig(node)
-    await_crash(node)
     look(node, "kubeconfig is lost", "without-kubeconfig", 4, "kubeconfig-lost")
     node.run("systemctl", "reload-or-restart", UNIT)
     assert node.said("kubeconfig-restored") and contents(node) == before

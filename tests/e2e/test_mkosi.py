@@ -13,7 +13,7 @@ from common import SOURCE
 from common.documentation import commands
 from common.wait import until
 from .harness import image, mkosi
-from .harness.node import CONFIG, UNIT, settings
+from .harness.node import CONFIG, GATE, UNIT, settings
 
 pytestmark = [pytest.mark.only_release(mkosi.RELEASE), pytest.mark.nightly]
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
@@ -52,7 +52,7 @@ def test_what_is_in_it(tree):
     states = subprocess.run(["systemctl", f"--root={tree}", "list-unit-files", "--no-legend"], check=True, text=True, stdout=subprocess.PIPE).stdout
     states = {line.split()[0]: line.split()[1] for line in states.splitlines()}
     ours = {unit for unit, state in states.items() if "node-bootstrap" in unit and state == "enabled"}
-    assert ours == {UNIT} and {states[f"{name}.service"] for name in ("kubelet", "containerd", "systemd-networkd")} == {"enabled"}
+    assert ours == {UNIT, GATE} and {states[f"{name}.service"] for name in ("kubelet", "containerd", "systemd-networkd")} == {"enabled"}
 
 
 def test_joins_at_its_first_boot(world, new_node, cluster, tree):

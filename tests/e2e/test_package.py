@@ -10,7 +10,7 @@ import pytest
 
 from common import SOURCE, failures
 from .harness import controlplane
-from .harness.node import CONFIG, TOKEN, UNIT
+from .harness.node import CONFIG, GATE, TOKEN, UNIT
 
 KUBELET, TIMER = "kubelet.service", "node-bootstrap-metrics.timer"
 SETUP = "50-setup"
@@ -44,7 +44,7 @@ def test_installing_and_removing_leave_kubelet_alone(bare, world):
     assert bare.kubelet_pid() == kubelet
     assert bare.run("systemctl", "is-enabled", UNIT, check=False).stdout.strip() == "disabled"
     assert not bare.is_active(UNIT)
-    assert UNIT not in bare.show(KUBELET, "Requires")
+    assert GATE not in bare.show(KUBELET, "Requires")
     assert not bare.run("systemctl", "--failed", "--no-legend").stdout
     bare.run("systemctl", "restart", KUBELET)
     kubelet = bare.kubelet_pid()
@@ -59,11 +59,12 @@ def test_installing_and_removing_leave_kubelet_alone(bare, world):
 @pytest.mark.each_release
 def test_removing_and_installing_keep_what_is_enabled(bare, world):
     """While the package is removed, kubelet starts without it. A purge forgets."""
-    link, wanted = f"/etc/systemd/system/{KUBELET}.requires/{UNIT}", f"/etc/systemd/system/timers.target.wants/{TIMER}"
+    names = [f"{KUBELET}.wants/{UNIT}", f"{KUBELET}.requires/{GATE}", f"{UNIT}.wants/{GATE}", f"timers.target.wants/{TIMER}"]
+    *links, wanted = [f"/etc/systemd/system/{name}" for name in names]
 
     def states():
         enabled = [bare.run("systemctl", "is-enabled", unit, check=False).stdout.strip() for unit in (UNIT, TIMER)]
-        assert [os.path.lexists(bare.path(path)) for path in (link, wanted)] == [state == "enabled" for state in enabled]
+        assert [os.path.lexists(bare.path(path)) for path in (*links, wanted)] == [state == "enabled" for state in (*[enabled[0]] * 3, enabled[1])]
         return enabled
 
     for how, units, kept in [("remove", [UNIT, TIMER], True), ("remove", [], True), ("purge", [UNIT, TIMER], False), ("remove", [UNIT], True)]:
@@ -74,13 +75,13 @@ def test_removing_and_installing_keep_what_is_enabled(bare, world):
         before = states()
         assert before == ["enabled" if unit in units else "disabled" for unit in (UNIT, TIMER)]
         dpkg(bare, world, f"--{how}", "node-bootstrap")
-        assert not os.path.lexists(bare.path(link)) and UNIT not in bare.show(KUBELET, "Requires")
+        assert not any(os.path.lexists(bare.path(link)) for link in links) and GATE not in bare.show(KUBELET, "Requires")
         bare.run("systemctl", "restart", KUBELET)
         bare.await_kubelet()
         dpkg(bare, world, "--install", "/root/node-bootstrap.deb")
         assert states() == (before if kept else ["disabled"] * 2), how
     bare.run("systemctl", "restart", KUBELET)
-    assert bare.is_active(UNIT), "kubelet requires it again"
+    assert bare.is_active(UNIT), "kubelet wants it again"
 
 
 def test_catalog_is_updated(new_node):
@@ -143,15 +144,6 @@ def test_upgrading_while_it_waits(manual, cluster, world):
     assert manual.show(UNIT, "MainPID") == pid
     cluster.kubectl("certificate", "approve", csr)
     manual.await_kubelet()
-
-
-def test_first_boot_of_an_image_enables_nothing(new_node):
-    """Without a machine ID systemd applies presets, and Debian's enable every unit that they do not name."""
-    node = new_node()
-    node.path("/etc/machine-id").unlink()
-    node.boot()
-    assert node.run("systemctl", "is-enabled", UNIT, check=False).stdout.strip() == "disabled"
-    assert not node.is_active(UNIT)
 
 
 def test_same_files_as_meson_install(world):

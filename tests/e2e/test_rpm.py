@@ -14,7 +14,7 @@ from common import SOURCE
 from common.documentation import commands
 from common.wait import until
 from .harness import image, isolation
-from .harness.node import CONFIG, TOKEN, UNIT
+from .harness.node import CONFIG, GATE, TOKEN, UNIT
 
 HERE = SOURCE / "tests/e2e/rpm"
 SPEC = SOURCE / "packaging/rpm/node-bootstrap.spec"
@@ -116,8 +116,8 @@ def test_same_files_as_debian(world, rpms, number):
 def test_joins_and_is_upgraded_and_erased(new_node, cluster, rpms, layer):
     """What the scriptlets do never stops kubelet."""
     node = new_node(package=False, layers=[layer]).prepare()
-    states = ["systemctl", "is-enabled", UNIT, TIMER]
-    assert node.run_offline("sh", "-c", f"{' '.join(states)} || :").split() == ["disabled"] * 2
+    states = ["systemctl", "is-enabled", UNIT, GATE, TIMER]
+    assert node.run_offline("sh", "-c", f"{' '.join(states)} || :").split() == ["disabled"] * 3
     boot(node.enable(UNIT, TIMER), rpms)
     node.await_kubelet()
     cluster.await_node(node.name)
@@ -127,19 +127,19 @@ def test_joins_and_is_upgraded_and_erased(new_node, cluster, rpms, layer):
     rpm(node, "--upgrade", "--nodeps", f"/rpms/{rpms.new[0].name}")
     assert rpm(node, "--query", "node-bootstrap").endswith(".new.x86_64\n")
     assert (node.kubelet_pid(), node.is_active(UNIT), node.is_active(TIMER)) == (kubelet, True, True)
-    assert node.run(*states).stdout.split() == ["enabled"] * 2
+    assert node.run(*states).stdout.split() == ["enabled"] * 3
     assert node.show(UNIT, "NeedDaemonReload") == "no"
 
     rpm(node, "--erase", "--nodeps", "node-bootstrap")
     assert node.kubelet_pid() == kubelet and not node.is_active(TIMER)
-    assert not node.exists(f"/etc/systemd/system/kubelet.service.requires/{UNIT}") and UNIT not in node.show("kubelet.service", "Requires")
+    assert not node.exists(f"/etc/systemd/system/kubelet.service.requires/{GATE}") and GATE not in node.show("kubelet.service", "Requires")
     assert node.joined_files() == files and node.exists(CONFIG) and node.exists(TOKEN)
     node.run("systemctl", "restart", "kubelet.service")
     kubelet = node.kubelet_pid()
 
     rpm(node, "--install", "--nodeps", f"/rpms/{rpms.built[0].name}")
-    assert node.kubelet_pid() == kubelet and UNIT not in node.show("kubelet.service", "Requires")
-    assert node.run(*states, check=False).stdout.split() == ["disabled"] * 2
+    assert node.kubelet_pid() == kubelet and GATE not in node.show("kubelet.service", "Requires")
+    assert node.run(*states, check=False).stdout.split() == ["disabled"] * 3
 
 
 def test_controller_is_restarted_and_stopped(new_node, rpms, layer):

@@ -13,7 +13,7 @@ from common.wait import PATIENCE, until
 from .harness import controlplane
 from .harness.leaks import Sampler, forms, found_in
 from .harness.machine import descendants
-from .harness.node import CURRENT, KUBECONFIG, STATE, TOKEN, UNIT
+from .harness.node import CURRENT, GATE, KUBECONFIG, STATE, TOKEN, UNIT
 
 DOCUMENT = "/etc/node-bootstrap/config.yaml.d/50-setup.yaml"
 WRONG_PIN = "sha256:" + 64 * "0"
@@ -290,7 +290,7 @@ def test_before_the_first_boot(new_node, cluster):
     words = to(cluster).split()
     done = node.run_offline("node-bootstrap", "setup", "--no-start", *words)
     assert not done or "was not started" in str(done)
-    assert node.exists("/etc/systemd/system/kubelet.service.requires/" + UNIT)
+    assert node.exists("/etc/systemd/system/kubelet.service.requires/" + GATE)
     node.boot()
     node.await_kubelet()
     cluster.await_node(node.name)
@@ -365,12 +365,12 @@ nodeRegistration: {{taints: [{{key: dedicated, value: gpu, effect: NoSchedule}}]
 
 
 def test_kubelet_that_ran_before(fresh, cluster):
-    """It is not stopped, and a message says that it must be restarted."""
-    fresh.drop_in("kubelet.service", "[Unit]\nRequires=\nAfter=\n[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
+    """It is restarted, since what it has read was replaced."""
+    fresh.drop_in("kubelet.service", "[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
     fresh.run("systemctl", "start", "kubelet.service")
     before = fresh.kubelet_pid()
     words = to(cluster) + " --wait=joined"
-    assert "systemctl restart kubelet.service" in set_up(fresh, words).stdout
-    assert fresh.kubelet_pid() == before
-    fresh.run("systemctl", "restart", UNIT)
-    assert "restart kubelet.service" not in set_up(fresh, words).stdout
+    assert "restarting kubelet.service, which was running before the join" in set_up(fresh, words).stdout
+    until(lambda: fresh.kubelet_pid() not in (0, before), "another kubelet runs")
+    after = fresh.kubelet_pid()
+    assert "restarting" not in set_up(fresh, words).stdout and fresh.kubelet_pid() == after

@@ -68,13 +68,13 @@ class Writer:
 
 class Manager:
     """`units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay; or is a function that
-    returns them. A unit that is missing is an error.
+    returns them. A unit that is missing is an error, but for kubelet's gate, which is enabled.
 
     `calls` has (method, text of its arguments).
     """
 
     def __init__(self, folder, units=None):
-        self.units, self.calls = units or {}, []
+        self.units, self.calls = {"node-bootstrap-gate.service": {"LoadState": "loaded", "UnitFileState": "enabled"}, **(units or {})}, []
         (folder / "system").mkdir(parents=True)             # sd_booted(3)
         self._socket = socket.socket(socket.AF_UNIX)
         handle = os.open(folder, os.O_PATH)

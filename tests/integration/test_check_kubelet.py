@@ -21,7 +21,7 @@ from .manager import Manager
 
 pytestmark = pytest.mark.each_release
 CODE = "kubelet-unprepared"
-GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node-bootstrap.service"]}
+GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node-bootstrap-gate.service"]}
 # Around the program: systemd runs; nothing of the machine is touched.
 INSIDE = """mount -t tmpfs tmpfs /run; mkdir /run/systemd; mount --bind "$0/systemd" /run/systemd
 mount --bind "$0/swaps" /proc/swaps; exec "$@" """
@@ -101,7 +101,7 @@ def test_kubelet_can_start(place):
     ({"LoadState": "not-found"}, ["kubelet.service does not exist"]),
     ({"LoadState": "masked"}, ["is masked", "systemctl unmask kubelet.service"]),
     ({"LoadState": "bad-setting"}, ["cannot load kubelet.service"]),
-    ({"UnitFileState": "disabled", "WantedBy": []}, ["is disabled", "systemctl enable --now kubelet.service"]),
+    ({"UnitFileState": "disabled", "WantedBy": ["node-bootstrap-gate.service"]}, ["is disabled", "systemctl enable --now kubelet.service"]),
 ], ids=lambda value: next(iter(value.values())) if isinstance(value, dict) else "")
 def test_unit_that_does_not_start(place, unit, words):
     place.unit.update(unit)

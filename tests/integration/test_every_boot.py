@@ -160,7 +160,37 @@ def test_kubelet_starts(world, kind, spoil, code):
         assert f": {code}: " in said and f"node '{NODE}' has joined, so kubelet can start" in said, said
     assert not any("Not joined" in status for run in machine.runs for status in run.statuses)
     assert world.server.connections == [] or kind == "plain file"
+    assert machine.gate().exit == 0
     assert snapshot(machine.root) == files
+
+
+def file_as(path, data):
+    """Or a directory, if there are no data."""
+    def spoil(machine):
+        target = machine.target(path)
+        target.unlink(missing_ok=True)
+        if data is None:
+            target.mkdir(parents=True)
+        else:
+            machine.put(path, data)
+    return spoil
+
+
+ENVIRONMENT = "var/lib/kubelet/node-bootstrap.env"
+BESIDE = [
+    ("environment file is binary", file_as(ENVIRONMENT, b"\0\xff" * 4096)),
+    ("environment file is too large", file_as(ENVIRONMENT, "A" * (1 << 23))),
+    ("environment file is a directory", file_as(ENVIRONMENT, None)),
+    ("CA file is garbage", file_as(Machine.CA_FILE, "garbage")),
+    ("CA file is a directory", file_as(Machine.CA_FILE, None)),
+]
+
+
+@pytest.mark.parametrize("spoil", [row[1] for row in BESIDE], ids=[row[0] for row in BESIDE])
+def test_gate_asks_the_certificate_alone(world, spoil):
+    make_joined(world, "joined by us")
+    spoil(world.machine)
+    assert world.machine.gate().exit == 0
 
 
 @pytest.mark.parametrize("text", ["discovry: {}\n", "x: ["], ids=["misspelt", "malformed"])
@@ -181,6 +211,8 @@ def test_without_usable_credentials_it_fails(world, kind, text):
     files = snapshot(machine.root)
     run = machine.unit().failed("settings-malformed" if "[" in text else "settings-invalid", 78)
     assert any("Not joined" in status for status in run.statuses)
+    gate = machine.gate()
+    assert gate.exit == 1 and "this machine has not joined: " in gate.stderr and "kubelet waits: this machine has not joined; see `node-bootstrap status`" in gate.stderr
     assert snapshot(machine.root) == files and world.server.connections == []
 
 
@@ -188,7 +220,7 @@ def test_clock_behind_and_settings_damaged(world):
     make_joined(world, "joined by kubelet")
     extend("discovry: {}\n")(world.machine)
     boot(world.machine, {}, faketime="-1d")
-    assert "settings-invalid" in world.machine.runs[0].stderr
+    assert "settings-invalid" in world.machine.runs[0].stderr and world.machine.gate().exit == 0
 
 
 # Those that leave the path to this test's folder in the settings.

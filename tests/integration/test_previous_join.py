@@ -157,6 +157,8 @@ def test_verdict(machine, server, cluster, row):
     assert run.note.get("node", NODE) == NODE
     for word in row.words:
         assert word in run.stderr
+    # The gate does not know for which node the settings are.
+    assert (machine.gate().exit == 0) is (row.verdict in ("usable", "not-yet-valid", "other-node") or row.fallback)
     assert snapshot(machine.root) == files
 
 

@@ -14,14 +14,15 @@ from common.machine import TOKEN, Machine, find_program
 from .manager import Manager
 
 pytestmark = pytest.mark.each_release
-UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
+UNIT, GATE, KUBELET = "node-bootstrap.service", "node-bootstrap-gate.service", "kubelet.service"
 OTHER = "ghijkl.fedcba9876543210"
 SETUP = ["setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32]
 INSIDE = f"""
 mount -t tmpfs tmpfs /etc
 mount -t tmpfs tmpfs /run
 mkdir -p /etc/systemd/system /etc/kubernetes /run/systemd
-printf '[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n' >/etc/systemd/system/{UNIT}
+printf '[Service]\\nExecStart=/bin/true\\n[Install]\\nRequiredBy={KUBELET}\\n' >/etc/systemd/system/{GATE}
+printf '[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\nAlso={GATE}\\n' >/etc/systemd/system/{UNIT}
 if [ -e "$0/systemd" ]; then mount --bind "$0/systemd" /run/systemd; fi
 if [ -e "$0/joined" ]; then
     mount -t tmpfs tmpfs /var/lib
@@ -40,6 +41,7 @@ echo {OTHER} | "$1" setup 10.0.0.9:6443 --token-file=- --ca-cert-hash sha256:{64
 cat /etc/node-bootstrap/config.yaml.d/50-setup.yaml /etc/credstore/node-bootstrap.token
 """)
 AT_REST = {"SubState": "dead", "UnitFileState": "disabled", "Job": (0, "/")}
+BEGIN = [("EnableUnitFiles", UNIT), ("Reload", ""), ("ResetFailedUnit", UNIT)]
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ def test_line_after_a_wrong_one(tmp_path, row):
         assert done.returncode == int(FAILURES["setup-conflict"]["exit"]) and "use --force to replace" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("was_enabled", [True, False])
+@pytest.mark.parametrize("was_enabled", [{UNIT, GATE}, {UNIT}, {GATE}])
 def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     """systemd makes the links, and a service that is active is not started."""
     (tmp_path / "joined").mkdir()
@@ -129,11 +131,19 @@ def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     ca = pki.CA()
     joined.put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
     words = [word if not word.startswith("sha256:") else ca.pin for word in SETUP]
-    manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "UnitFileState": "enabled" if was_enabled else "disabled"}
+    for unit, state in ((UNIT, "active"), (GATE, "inactive")):
+        manager.units[unit] = {**AT_REST, "ActiveState": state, "UnitFileState": "enabled" if unit in was_enabled else "disabled"}
     done = run(tmp_path, *words)
     assert done.returncode == 0 and "this machine has joined; systemd does not answer" in done.stdout, done.stderr
-    assert (f"enabled  {UNIT}\n" in done.stdout) is not was_enabled
-    assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", "")]
+    assert (f"enabled  {UNIT}\n" in done.stdout) is (was_enabled != {UNIT, GATE})
+    assert manager.calls == BEGIN[:2]
+
+
+@pytest.mark.parametrize("masked", [UNIT, GATE])
+def test_masked(manager, tmp_path, masked):
+    manager.units.update(dict.fromkeys((UNIT, GATE), AT_REST) | {masked: {**AT_REST, "LoadState": "masked"}})
+    done = run(tmp_path, *SETUP)
+    assert f"systemd: {masked} is masked" in done.stderr and manager.calls == []
 
 
 def test_kubelet_that_has_only_just_started(manager, tmp_path):
@@ -153,7 +163,7 @@ def test_service_that_fails_at_once(manager, tmp_path):
     manager.units[UNIT] = {**AT_REST, "ActiveState": "failed", "SubState": "failed", "ExecMainStatus": 77}
     done = run(tmp_path, *SETUP)
     assert done.returncode == 77 and f"setup-unfinished: {UNIT} is failed (failed, exit status 77)" in done.stderr
-    assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", ""), ("StartUnit", f"{UNIT} replace")]
+    assert manager.calls == [*BEGIN, ("StartUnit", f"{UNIT} replace")]
 
 
 def test_service_that_systemd_cannot_start(manager, tmp_path):
@@ -166,7 +176,7 @@ def test_service_that_another_setup_has_started_meanwhile(manager, tmp_path):
     """It may have started with the old token, or without one."""
     manager.units[UNIT] = [{**AT_REST, "ActiveState": "inactive"}] * 3 + [{**AT_REST, "ActiveState": "activating"}, {**AT_REST, "ActiveState": "failed", "ExecMainStatus": 77}]
     assert run(tmp_path, *SETUP).returncode == 77
-    assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", ""), ("RestartUnit", f"{UNIT} replace")]
+    assert manager.calls == [*BEGIN, ("RestartUnit", f"{UNIT} replace")]
 
 
 def test_status_of_the_previous_run_is_not_shown(manager, tmp_path):
@@ -199,6 +209,17 @@ def test_unit_that_is_active_again_after_it_was_stopped(manager, tmp_path):
     assert manager.calls == [("StopUnit", f"{KUBELET} replace")]
 
 
+def test_reset_of_a_machine_whose_kubelet_is_queued(manager, tmp_path):
+    """Once the service is stopped, an old certificate could let kubelet start."""
+    (tmp_path / "config.yaml").write_text("")
+    stopped = {**AT_REST, "ActiveState": "inactive"}
+    manager.units[KUBELET] = [{**stopped, "Job": (1, "/job")}, stopped]
+    manager.units[UNIT] = [{**stopped, "ActiveState": "activating"}, stopped]
+    manager.units.update(dict.fromkeys(("node-joined.target", "node-bootstrap-refresh.service"), stopped))
+    run(tmp_path, "reset", f"--config-directory={tmp_path}")
+    assert manager.calls == [("StopUnit", f"{KUBELET} replace"), ("StopUnit", f"{UNIT} replace")]
+
+
 @pytest.mark.parametrize("record, end", [("{}", "installed-malformed"), (None, "internal")])
 def test_reset_stops_nothing_if_the_installer_would_fail(manager, tmp_path, record, end):
     """There is no installer in these tests: running it is the first thing that fails without a damaged record."""
@@ -211,7 +232,7 @@ def test_reset_stops_nothing_if_the_installer_would_fail(manager, tmp_path, reco
     (tmp_path / "config.yaml").write_text("discovery: {endpoint: [10.0.0.1:6443]}\n")
     stopped = [{**AT_REST, "ActiveState": "inactive"}] * 9
     manager.units[KUBELET] = [{**AT_REST, "ActiveState": "active"}, *stopped]
-    manager.units[UNIT] = manager.units["node-bootstrap-refresh.service"] = stopped[0]
+    manager.units.update(dict.fromkeys((UNIT, "node-joined.target", "node-bootstrap-refresh.service"), stopped[0]))
     done = run(tmp_path, "reset", "--force", f"--config-directory={tmp_path}")
     assert done.returncode == int(FAILURES[end]["exit"]) and f"{end}: " in done.stderr
     assert manager.calls == ([] if record else [("StopUnit", f"{KUBELET} replace")])

@@ -40,10 +40,11 @@ static int stop_unit(const char *unit, struct nb_failure *f) {
         return 0;
 }
 
-/* Also stops a kubelet that systemd is about to restart. If kubelet requires the service, systemd
- * stops kubelet with the service. */
+/* Also stops a kubelet that systemd is about to restart, or that is queued behind a join: once the
+ * service is stopped, an old certificate could let it start. */
 static int stop_units(bool is_forced, struct nb_failure *f) {
-        static const char *const units[] = { NB_KUBELET_UNIT, NB_SETUP_UNIT, REFRESH_UNIT };
+        static const char *const units[] = { NB_KUBELET_UNIT, NB_SETUP_UNIT, "node-joined.target",
+                                             REFRESH_UNIT };
         struct nb_unit_state state;
 
         for (size_t i = 0; i < N_ELEMENTS(units); i++) {
@@ -56,7 +57,8 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
                                               NB_KUBELET_UNIT
                                               " is active (%s); stop it first, or use --force",
                                               state.sub);
-                if (!strcmp(state.active, "inactive") || !strcmp(state.active, "failed"))
+                if (!state.has_job &&
+                    (!strcmp(state.active, "inactive") || !strcmp(state.active, "failed")))
                         continue;
                 r = stop_unit(units[i], f);
                 if (r < 0)

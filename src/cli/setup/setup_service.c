@@ -187,9 +187,8 @@ static void find_wait(struct watch *watch) {
 }
 
 /* Without systemd, as while an image is built, only systemctl(1) finds the links. */
-static bool is_enabled_offline(void) {
-        static const char *const argv[] = { "systemctl", "is-enabled", "--quiet", NB_SETUP_UNIT,
-                                            NULL };
+static bool is_enabled_offline(const char *unit) {
+        const char *const argv[] = { "systemctl", "is-enabled", "--quiet", unit, NULL };
         struct nb_process_result result;
 
         return nb_process_run(
@@ -205,8 +204,11 @@ int nb_setup_plan_service(struct nb_setup *setup, struct nb_failure *f) {
         struct nb_unit_state *state = &setup->service;
         bool is_running = nb_systemd_is_running(), is_active, is_activating,
              is_joining = nb_machine_is_joining(&setup->state);
+        struct nb_unit_state gate = { .load = "" };
         int r = is_running ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
 
+        if (r >= 0 && is_running)
+                r = nb_unit_show(NB_GATE_UNIT, &gate, f);
         if (r < 0)
                 return r;
         if (setup->state.obstacle.code == NB_UNIT_MASKED ||
@@ -214,10 +216,15 @@ int nb_setup_plan_service(struct nb_setup *setup, struct nb_failure *f) {
                 *f = setup->state.obstacle;
                 return -EPROTO;
         }
+        if (!strcmp(gate.load, "masked"))
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
+                                      "systemd: " NB_GATE_UNIT " is masked");
         is_active = !strcmp(state->active, "active");
         is_activating = !strcmp(state->active, "activating");
         /* Enabled again, in case that a link is missing or an earlier setup was killed. */
-        enable.is_already_so = is_running ? state->is_enabled : is_enabled_offline();
+        enable.is_already_so = is_running ? state->is_enabled && gate.is_enabled
+                                          : is_enabled_offline(NB_SETUP_UNIT) &&
+                                                    is_enabled_offline(NB_GATE_UNIT);
         nb_setup_add_change(setup, &enable);
         if (setup->is_start_unwanted ||
             (is_active && !is_joining && setup->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG))
@@ -264,14 +271,21 @@ static int begin_service(struct nb_setup *setup, struct watch *watch, struct nb_
 }
 
 /* A kubelet that was running before the join still uses what it read at its start. */
-static void print_kubelet(const struct watch *watch) {
-        struct nb_failure ignored = { 0 };
+static int restart_kubelet(const struct watch *watch, struct nb_failure *f) {
         struct nb_unit_state kubelet;
+        int r;
 
-        if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
-            !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
-                printf("kubelet.service was running before the join: run `systemctl restart "
-                       "kubelet.service` to let it use the new certificate\n");
+        if (!watch->is_installed)
+                return 0;
+        r = nb_unit_show(NB_KUBELET_UNIT, &kubelet, f);
+        if (r < 0)
+                return r;
+        if (strcmp(kubelet.active, "active") != 0 ||
+            kubelet.active_since >= watch->state.active_since)
+                return 0;
+        printf("restarting " NB_KUBELET_UNIT ", which was running before the join\n");
+        fflush(stdout);
+        return nb_unit_queue("RestartUnit", NB_KUBELET_UNIT, f);
 }
 
 int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_kind *ret_kind,
@@ -376,10 +390,11 @@ int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
                 if (setup->is_changed)
                         printf("the changes take effect when " NB_SETUP_UNIT
                                " starts next: at the next boot, or with `systemctl "
-                               "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
+                               "restart " NB_SETUP_UNIT "`\n");
         }
         nb_unit_journal_freep(&watch.journal);
-        print_kubelet(&watch);
+        if (r == 0)
+                r = restart_kubelet(&watch, f);
         until_ms = nb_now_ms() + NB_SETUP_KUBELET_MS;
         if (until_ms > watch.deadline_ms)
                 until_ms = watch.deadline_ms;

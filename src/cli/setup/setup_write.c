@@ -234,8 +234,10 @@ static int make_change(const struct nb_setup *setup, const struct nb_setup_chang
                 return make_folder(change->folder, f);
         if (change->folder)
                 return change_file(setup, change, f);
-        if (verbs[change->action].method)
+        if (verbs[change->action].method) {
+                nb_unit_reset_limit(change->name);
                 return nb_unit_queue(verbs[change->action].method, change->name, f);
+        }
         r = nb_unit_enable(change->name, true, f);
         return r < 0 ? r : nb_systemd_reload(f);
 }

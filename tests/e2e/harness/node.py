@@ -17,7 +17,7 @@ from common.failures import FAILURES, GENERATOR
 from common.wait import PATIENCE, until
 from .machine import Machine
 
-UNIT = "node-bootstrap.service"
+UNIT, GATE = "node-bootstrap.service", "node-bootstrap-gate.service"
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 PKI = "/var/lib/kubelet/pki"
 CURRENT = f"{PKI}/kubelet-client-current.pem"
@@ -73,7 +73,7 @@ class Node(Machine):
 
     def unjoin(self):
         """Resets the machine to its state before the join, with its settings."""
-        self.run("systemctl", "stop", UNIT)
+        self.run("systemctl", "stop", "kubelet.service", UNIT)
         for folder in (PKI, STATE, "/etc/kubernetes"):
             for path in self.path(folder).glob("*"):
                 if path.is_file() or path.is_symlink():
@@ -108,11 +108,17 @@ class Node(Machine):
             self.run_offline("systemctl", "--quiet", verb, *units)
         return self
 
+    def reset_limit(self):
+        """A test starts the service more often than systemd permits; before the first start, systemd may not know the unit."""
+        self.run("systemctl", "--quiet", "reset-failed", UNIT, check=False)
+
     def join(self, verb="start", check=True, timeout=PATIENCE):
         """systemctl start node-bootstrap.service, as a person types it."""
+        self.reset_limit()
         return self.run("systemctl", verb, UNIT, check=check, timeout=timeout)
 
     def begin(self, verb="start"):
+        self.reset_limit()
         return self.run("systemctl", verb, "--no-block", UNIT)
 
     def await_end(self, timeout=PATIENCE):

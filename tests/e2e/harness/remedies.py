@@ -149,6 +149,7 @@ class Remedy:
         return self.place.type(self.take(start) + more, **options)
 
     def here(self, start, more="", check=True, stdin=None):
+        self.node.reset_limit()
         return type_on(self.node, self.take(start) + more, check, stdin)
 
     def joins(self, restart=False):

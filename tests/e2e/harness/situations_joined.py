@@ -107,7 +107,7 @@ def host_name_changed(r):
         r.node.run("hostnamectl", "set-hostname", new)
         if is_started:
             r.node.begin("restart")
-            assert r.node.await_end()[0] == "failed" and not r.node.kubelet_pid()
+            assert r.node.await_end()[0] == "failed" and r.node.kubelet_pid()
         r.says("node-bootstrap", "check")
         r.here("hostnamectl")
         r.here("systemctl restart")

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap-gate.service: whatever becomes of node-bootstrap.service, kubelet runs on a machine that has joined, and waits on another one.
+
+kubelet is a stand-in, and so is the join where a row says so; what a join leaves on disk is real.
+"""
+
+import contextlib
+import ctypes
+import os
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from common.wait import until
+from .harness import on_disk
+from .harness.node import GATE, UNIT
+
+pytestmark = pytest.mark.each_release
+KUBELET, TARGET = "kubelet.service", "node-joined.target"
+INSTALL = "/usr/lib/node-bootstrap/install"
+STAND_IN = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+WORDS = "kubelet waits: this machine has not joined; see `node-bootstrap status`"
+FAST = "TimeoutStopSec=1\nRestartSec=50ms\n"
+
+
+def runs(command, *more):
+    """A drop-in with another command."""
+    return "\n".join(["[Service]", "ExecStart=", f"ExecStart={command}", *more]) + "\n"
+
+
+def shell(text, *more):
+    return runs(f"!/bin/sh -c '{text}'", *more)
+
+
+WAITS = shell("until test -e /run/go; do sleep 0.05; done")
+KILLED = shell("kill -KILL $$$$", FAST)
+
+
+@dataclass
+class Broken:
+    """What is wrong with node-bootstrap.service: a drop-in, or commands before the start and after it."""
+
+    drop_in: str = ""
+    before: str = ""
+    after: str = ""
+    result: tuple = ()                      # Result, and the status of the main process
+    is_limited: bool = False                # systemd starts it again, until the limit
+    marks: list = field(default_factory=list)
+
+
+both = pytest.mark.parametrize("is_joined", [True, False], ids=["joined", "not joined"])
+nightly = [pytest.mark.nightly]
+FILE = f"$(systemctl show --value --property=FragmentPath {UNIT})"
+BROKEN = {
+    "credential that cannot be loaded": Broken("[Service]\nLoadCredential=extra:/missing\n", result=("exit-code", "243")),
+    "program is missing": Broken(runs("!/missing"), result=("exit-code", "203"), marks=nightly),
+    "group is missing": Broken("[Service]\nSupplementaryGroups=missing\n", result=("exit-code", "216"), marks=nightly),
+    "mount is missing": Broken("[Service]\nBindReadOnlyPaths=/missing\n", result=("exit-code", "226"), marks=nightly),
+    "state directory is a file": Broken("[Service]\nStateDirectory=blocked\n", "touch /var/lib/private/blocked /var/lib/blocked", "rm /var/lib/private/blocked /var/lib/blocked",
+                                        result=("exit-code", "238"), marks=nightly),
+    "environment file is missing": Broken(f"[Service]\nEnvironmentFile=/missing\n{FAST}", result=("resources", "0"), is_limited=True),
+    "deadline": Broken(shell("exit 75"), result=("exit-code", "75"), marks=nightly),
+    "settings": Broken(shell("exit 78"), result=("exit-code", "78"), marks=nightly),
+    "timeout": Broken(runs("!/bin/sleep infinity", FAST, "TimeoutStartSec=100ms"), result=("timeout", "15"), is_limited=True, marks=nightly),
+    "killed each time": Broken(KILLED, result=("signal", "9"), is_limited=True),
+    "masked": Broken(before=f"systemctl mask {UNIT}", after=f"systemctl unmask {UNIT}"),
+    "missing": Broken(before=f"mv {FILE} /root/saved; systemctl daemon-reload", after="mv /root/saved $(dirname $(systemctl show --value --property=FragmentPath "
+                      f"{GATE}))/{UNIT}", marks=nightly),
+}
+
+
+def rows(table):
+    return [pytest.param(value, id=name, marks=getattr(value, "marks", [])) for name, value in table.items()]
+
+
+def stand_in(node):
+    """Instead of kubelet and what its package adds to the unit."""
+    for name in ("10-kubeadm.conf", "90-container.conf"):
+        node.path(f"/usr/lib/systemd/system/{KUBELET}.d/{name}").unlink(missing_ok=True)
+    node.write(f"/etc/systemd/system/{KUBELET}", STAND_IN)
+    return node
+
+
+@pytest.fixture(scope="module")
+def machine(new_shared_node):
+    node = stand_in(new_shared_node("gate"))
+    # The stand-in needs no container runtime.
+    node.configure(endpoints=["192.0.2.254:6443"], kubelet={"criSocket": "unix:///run/systemd/private"})
+    node.enable(UNIT).boot("--unit=basic.target")
+    return node
+
+
+@pytest.fixture
+def fresh(machine):
+    """Enabled, with nothing on disk, and nothing started."""
+    node = stand_in(machine)
+    node.run("sh", "-c", f"rm -rf /etc/systemd/system/{UNIT}.d /etc/systemd/system/{GATE}.d /etc/systemd/system/{KUBELET}.d; systemctl unmask {UNIT} {GATE} {KUBELET}; "
+             f"systemctl daemon-reload; systemctl stop {KUBELET} {UNIT} {TARGET}; systemctl --quiet enable {UNIT} {KUBELET}; systemctl reset-failed; rm -f /run/go /run/once")
+    on_disk.remove(node)
+    node.mark = count_words(node)
+    return node
+
+
+def count_words(node):
+    return len(node.journal("_UID=0", f"OBJECT_SYSTEMD_UNIT={KUBELET}", f"_SYSTEMD_UNIT={GATE}"))
+
+
+def has_words(node):
+    """A new line for kubelet, which `systemctl status` shows."""
+    said = count_words(node) > node.mark
+    assert not said or WORDS in node.run("systemctl", "status", KUBELET, check=False).stdout
+    return said
+
+
+def has_job(node, unit):
+    return node.show(unit, "Job") not in ("", "0")
+
+
+def assert_kubelet(node, is_up):
+    """And what is said of it."""
+    assert (node.show(KUBELET, "ActiveState"), has_words(node), has_job(node, KUBELET)) == ("active" if is_up else "inactive", not is_up, False), node.jobs()
+    until(lambda: node.is_active(TARGET) == is_up and not has_job(node, TARGET), f"{TARGET} follows")
+
+
+def start_kubelet(node):
+    """As the boot does. systemctl returns when the job has ended."""
+    return node.run("systemctl", "start", KUBELET, check=False).returncode
+
+
+@both
+@pytest.mark.parametrize("broken", rows(BROKEN))
+def test_service_that_fails(fresh, broken, is_joined):
+    node = fresh
+    if is_joined:
+        on_disk.put(node, node.name)
+    if broken.before:
+        node.run("sh", "-ec", broken.before)
+    if broken.drop_in:
+        node.drop_in(UNIT, broken.drop_in)
+    try:
+        assert (start_kubelet(node) == 0) is is_joined
+        assert_kubelet(node, is_joined)
+        if broken.result and not broken.is_limited:
+            assert node.show(UNIT, "ActiveState", "Result", "ExecMainStatus") == ("failed", *broken.result)
+        if broken.is_limited:
+            assert node.show(UNIT, "ActiveState", "Result") == ("failed", broken.result[0]) and is_limited(node)
+            assert "Start request repeated too quickly." in node.run("systemctl", "status", UNIT, check=False).stdout
+            node.run("systemctl", "reset-failed", UNIT)
+    finally:
+        if broken.after:
+            node.run("sh", "-ec", broken.after)
+        node.path(f"/etc/systemd/system/{UNIT}.d/50-test.conf").unlink(missing_ok=True)
+        node.run("systemctl", "daemon-reload")
+    if not is_joined:       # a late repair starts kubelet as well
+        on_disk.put(node, node.name)
+        assert start_of_service(node) == 0
+        until(lambda: node.is_active(KUBELET), "kubelet runs")
+
+
+def is_limited(node):
+    """To five starts. kubelet's own start of the service counts as well, while the service waits for its restart."""
+    return 2 <= int(node.show(UNIT, "NRestarts")) <= 5
+
+
+def start_of_service(node, verb="start"):
+    return node.run("systemctl", verb, UNIT, check=False).returncode
+
+
+@pytest.mark.nightly
+def test_limit_of_slow_crashes(fresh):
+    """Whatever is ordered after the service waits while systemd starts it again."""
+    on_disk.put(fresh, fresh.name)
+    fresh.drop_in(UNIT, shell("sleep 20; kill -KILL $$$$"))
+    begin = time.monotonic()
+    assert fresh.run("systemctl", "start", KUBELET, timeout=300).returncode == 0
+    assert 50 < time.monotonic() - begin and fresh.show(UNIT, "ActiveState") == "failed" and is_limited(fresh)
+
+
+def wait_in_the_queue(node):
+    node.drop_in(UNIT, WAITS)
+    node.run("systemctl", "start", "--no-block", KUBELET)
+    until(lambda: node.show(UNIT, "ActiveState") == "activating" and has_job(node, KUBELET), "kubelet waits")
+
+
+def let_go(node):
+    node.run("touch", "/run/go")
+    until(lambda: node.is_active(UNIT) and not has_job(node, UNIT), "the join is over")
+
+
+@both
+def test_service_is_stopped_while_it_waits(fresh, is_joined):
+    """The gate decides."""
+    if is_joined:
+        on_disk.put(fresh, fresh.name)
+    wait_in_the_queue(fresh)
+    assert not fresh.is_active(KUBELET)
+    fresh.run("systemctl", "stop", UNIT)
+    until(lambda: not has_job(fresh, KUBELET), "the gate has decided")
+    assert_kubelet(fresh, is_joined)
+
+
+@both
+def test_kubelet_is_stopped_while_the_service_waits(fresh, is_joined):
+    """It stays stopped, until somebody starts it."""
+    if is_joined:
+        on_disk.put(fresh, fresh.name)
+    wait_in_the_queue(fresh)
+    fresh.run("systemctl", "stop", KUBELET)
+    let_go(fresh)
+    until(lambda: fresh.show(GATE, "ActiveState") == ("inactive" if is_joined else "failed") and not has_job(fresh, GATE), "the gate has decided")
+    assert fresh.show(KUBELET, "ActiveState") == "inactive" and not has_job(fresh, KUBELET)
+    assert (start_kubelet(fresh) == 0) is is_joined
+    assert_kubelet(fresh, is_joined)
+
+
+def test_stop_and_start(fresh):
+    """None of this is noticed by a kubelet that runs. A start of the service also starts one that is stopped or disabled, but not masked."""
+    node = fresh
+    on_disk.put(node, node.name)
+    assert start_kubelet(node) == 0
+    pid = node.kubelet_pid()
+    for command in (f"restart {UNIT}", f"stop {UNIT}", f"start {UNIT}", f"stop {GATE}", f"restart {GATE}", f"start {GATE}", f"disable {UNIT}", f"enable {UNIT}",
+                    f"mask --now {UNIT}", f"unmask {UNIT}", f"start {UNIT}"):
+        done = node.run("systemctl", *command.split(), check=False)
+        assert (done.returncode == 0) is (command not in (f"stop {GATE}", f"restart {GATE}")), command
+        assert node.kubelet_pid() == pid, command
+    node.drop_in(UNIT, "[Service]\nLoadCredential=extra:/missing\n")
+    assert start_of_service(node, "restart") != 0 and node.kubelet_pid() == pid and node.is_active(TARGET)
+    node.drop_in(UNIT, "")
+    for state, is_started in (("enable", True), ("disable", True), ("mask", False)):
+        node.run("systemctl", "reset-failed")
+        node.run("systemctl", "stop", KUBELET, UNIT)
+        if state == "mask":
+            node.path(f"/etc/systemd/system/{KUBELET}").unlink()
+        node.run("systemctl", "--quiet", state, KUBELET)
+        assert start_of_service(node) == 0
+        until(lambda: not has_job(node, KUBELET), "kubelet's job has ended")
+        assert node.is_active(KUBELET) is is_started, state
+    node.run("systemctl", "unmask", KUBELET)
+
+
+def test_kubelet_that_crashes(fresh):
+    """Each of its restarts asks the gate."""
+    on_disk.put(fresh, fresh.name)
+    fresh.drop_in(KUBELET, "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=\nExecStart=/bin/false\nRestart=always\nRestartSec=300ms\n")
+    start_kubelet(fresh)
+    until(lambda: int(fresh.show(KUBELET, "NRestarts")) >= 10, "it crashes again and again")
+    assert fresh.show(GATE, "Result") == "success"
+    fresh.drop_in(KUBELET, "[Service]\nRestartSec=300ms\n")
+    until(lambda: fresh.is_active(KUBELET), "the repaired kubelet runs")
+
+
+ONCE = f"test -e /run/once && exec {INSTALL} --gate; touch /run/once; "
+GATES = {
+    # drop-in of the gate; whether kubelet then runs on a machine that has joined
+    "killed once": (shell(ONCE + "kill -KILL $$$$"), True),
+    "hung once": (shell(ONCE + "exec sleep infinity", "TimeoutStartSec=200ms"), True),
+    "killed each time": (shell("kill -KILL $$$$", "RestartSec=0"), False),
+    "program is missing": (runs("/missing"), False),
+}
+
+
+@both
+@pytest.mark.parametrize("gate", GATES)
+def test_gate_that_fails(fresh, gate, is_joined):
+    node, (drop_in, is_kept) = fresh, GATES[gate]
+    if is_joined:
+        on_disk.put(node, node.name)
+    node.drop_in(GATE, drop_in)
+    node.drop_in(UNIT, runs("!/bin/true"))
+    start_kubelet(node)
+    until(lambda: node.show(GATE, "ActiveState") in ("inactive", "failed") and not has_job(node, KUBELET), "the gate has decided")
+    assert node.is_active(KUBELET) is (is_joined and is_kept), node.jobs()
+    assert has_words(node) is (is_kept and not is_joined)
+    if not is_kept:
+        assert node.show(GATE, "ActiveState") == "failed"
+        if is_joined and gate == "program is missing":
+            said = node.run("node-bootstrap", "status", "--check", check=False).stdout
+            assert f"kubelet.service is inactive (dead); {GATE} has failed (exit status 203)" in said
+        node.drop_in(GATE, "")
+        node.run("systemctl", "reset-failed", GATE)
+        assert (start_kubelet(node) == 0) is is_joined
+
+
+@contextlib.contextmanager
+def hanging(path):
+    """Nobody can open the file, as on a file system that does not answer: fanotify_mark(2), FAN_OPEN_PERM."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = libc.fanotify_init(0x5, 0)
+    assert handle >= 0 and libc.fanotify_mark(handle, 1, ctypes.c_uint64(0x10000), -100, os.fsencode(path)) == 0, os.strerror(ctypes.get_errno())
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def test_file_system_that_hangs(fresh):
+    """The service and then the gate wait for it, and kubelet runs once it answers again."""
+    node = fresh
+    on_disk.put(node, node.name)
+    node.drop_in(GATE, "[Service]\nTimeoutStartSec=200ms\n")
+    for unit in (UNIT, GATE):
+        with hanging(node.path(on_disk.FILES["certificate"])):
+            node.run("systemctl", "start", "--no-block", KUBELET)
+            until(lambda: node.show(unit, "ActiveState") == "activating", f"{unit} waits")   # pylint: disable=cell-var-from-loop
+            if unit == GATE:
+                until(lambda: node.show(GATE, "NRestarts") not in ("", "0"), "the gate is asked again")
+            assert not node.is_active(KUBELET)
+        until(lambda: node.is_active(KUBELET), "kubelet runs")
+        node.run("systemctl", "stop", KUBELET)
+
+
+# At the boot
+
+AT_BOOT = {"credential that cannot be loaded": True, "killed each time": False}
+
+
+@pytest.fixture(scope="module")
+def rebooted(new_shared_node):
+    node = new_shared_node("gate-boot")
+    node.configure(endpoints=["192.0.2.254:6443"])
+    node.run_offline("systemctl", "--quiet", "disable", "containerd.service")
+    return node
+
+
+def boot(node):
+    """Returns when the boot is over."""
+    node.kill()
+    node.boot(wait=None)
+    until(lambda: node.run("systemctl", "is-system-running", check=False).stdout.strip() in ("running", "degraded"), lambda: node.jobs())
+
+
+def boots():
+    for name, broken in BROKEN.items():
+        for is_joined in (True, False):
+            yield pytest.param(broken, is_joined, id=f"{name}-{'joined' if is_joined else 'not joined'}", marks=[] if AT_BOOT.get(name) is is_joined else nightly)
+
+
+@pytest.mark.parametrize("broken, is_joined", boots())
+def test_boot(rebooted, broken, is_joined):
+    node = rebooted
+    node.kill()
+    stand_in(node).enable(UNIT, KUBELET)
+    on_disk.remove(node)
+    if is_joined:
+        on_disk.put(node, node.name)
+    if broken.before:
+        node.run_offline("sh", "-ec", broken.before.replace(FILE, f"/lib/systemd/system/{UNIT}").split("; systemctl daemon-reload")[0])
+    if broken.drop_in:
+        node.drop_in(UNIT, broken.drop_in)
+    node.mark = count_words(node)
+    try:
+        boot(node)
+        assert_kubelet(node, is_joined)
+        assert node.is_active("multi-user.target")
+    finally:
+        node.path(f"/etc/systemd/system/{UNIT}.d/50-test.conf").unlink(missing_ok=True)
+        if broken.after:
+            node.run("sh", "-ec", broken.after)
+
+
+@pytest.mark.parametrize("machine_id", [None, *(pytest.param(text, marks=nightly, id=text.strip() or "empty") for text in ("uninitialized\n", ""))])
+def test_first_boot_of_an_image_enables_nothing(new_node, machine_id):
+    """Without a machine ID, systemd applies presets, and Debian's enable every unit that they do not name. The gate alone would keep kubelet down."""
+    node = stand_in(new_node())
+    if machine_id is None:
+        node.path("/etc/machine-id").unlink()
+    else:
+        node.write("/etc/machine-id", machine_id)
+    node.boot("--unit=multi-user.target", wait="multi-user.target")
+    assert node.run("systemctl", "is-enabled", UNIT, GATE, check=False).stdout.split() == ["disabled"] * 2
+    assert node.is_active(KUBELET) and not node.is_active(UNIT) and GATE not in node.show(KUBELET, "Requires")
