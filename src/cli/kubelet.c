@@ -15,6 +15,7 @@
 #include "codec/yaml.h"
 #include "kube/kubelet_config.h"
 #include "kube/node_name.h"
+#include "node/present.h"
 #include "system/sources.h"
 #include "system/unit.h"
 
@@ -355,14 +356,19 @@ static void check_name(struct kubelet *kubelet) {
         const char *arguments = kubelet->arguments.data ? kubelet->arguments.data : "";
         char host[HOST_NAME_MAX + 1], expected[NB_NODE_NAME_MAX + 1], name[NB_NODE_NAME_MAX + 1],
                 argument[NB_NODE_NAME_MAX + 1];
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
         struct nb_failure ignored = { 0 };
+        const char *chosen = settings->node_name;
         bool is_needed;
 
+        /* Once this machine has joined, its name is fixed. */
+        if (!chosen[0] && nb_node_inspect_disk(-1, &node, &ignored) >= 0)
+                chosen = nb_node_fixed_name(&node);
         /* The name is known only to the join. */
-        if (settings->metadata_node_name && !settings->node_name[0])
+        if (settings->metadata_node_name && !chosen[0])
                 return;
         if (nb_sources_host_name(host, &ignored) < 0 ||
-            nb_node_name_choose(settings->node_name, host, expected, &is_needed, &ignored) < 0)
+            nb_node_name_choose(chosen, host, expected, &is_needed, &ignored) < 0)
                 return;
         if (nb_kubelet_find_argument(kubelet->arguments.data, "--hostname-override", argument,
                                      sizeof(argument))) {

@@ -12,6 +12,7 @@
 #include "cli/service.h"
 #include "files/refresh_settings.h"
 #include "method/cluster_identity.h"
+#include "method/settings_documents.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -44,7 +45,7 @@ static const struct {
                                             NB_KUBECONFIG_LOST },
         [NB_MACHINE_NOT_YET_VALID] = { "not-yet-valid", INVALID, NB_NOT_YET_VALID },
         [NB_MACHINE_EXPIRED] = { "expired", INVALID, NB_JOIN_NEEDED },
-        [NB_MACHINE_OTHER_NODE] = { "other-node", NOT_JOINED, NB_NODE_RENAMED },
+        [NB_MACHINE_IS_COPY] = { "copied", NOT_JOINED, NB_MACHINE_COPIED },
         [NB_MACHINE_UNUSABLE] = { "unusable", NOT_JOINED, NB_JOIN_NEEDED },
         [NB_MACHINE_NOT_JOINED] = { "not-joined", NOT_JOINED, NB_NONE },
         [NB_MACHINE_QUEUED] = { "queued", NOT_JOINED, NB_NONE },
@@ -75,7 +76,7 @@ static bool is_in(const struct nb_unit_state *unit, const char *active) {
 static int find_cause(struct nb_sources *sources, const char *kubelet,
                       struct nb_machine_state *state, struct nb_kubelet_finding *ret) {
         struct nb_kubelet_findings found;
-        int r = nb_kubelet_check(sources, kubelet, &state->node.context.settings, &found);
+        int r = nb_kubelet_check(sources, kubelet, &state->settings, &found);
 
         for (unsigned i = 0; r >= 0 && i < found.n && !ret->text[0]; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD)
@@ -172,7 +173,7 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
 
 /* The next start of the service moves this machine, or replaces its certificate. */
 static void add_intent(struct nb_machine_state *state) {
-        if (state->node.inspection.fallback)
+        if (nb_node_state_has_fallback(state->node.inspection.state))
                 nb_failure_add(&state->why, "; %s joins again at its next start: %s",
                                NB_SERVICE_UNIT, state->node.inspection.detail);
 }
@@ -188,6 +189,19 @@ static void add_obstacle(struct nb_machine_state *state) {
         nb_failure_clear(&state->why);
         CONCLUDE(state, state->kind, "%s; but %s", found, state->obstacle.detail);
         state->why.code = code == NB_NONE ? state->obstacle.code : code;
+}
+
+/* A warning, unless there is something worse. */
+static void add_renaming(struct nb_machine_state *state) {
+        const struct nb_node *node = &state->node;
+
+        if (!node->inspection.is_renamed || state->why.code != NB_NONE)
+                return;
+        nb_failure_add(&state->why,
+                       "; the host name is '%s', but this machine has joined as '%s': the node "
+                       "keeps its name",
+                       node->facts.host_name, node->inspection.node);
+        state->why.code = NB_NODE_RENAMED;
 }
 
 /* --- A machine without --- */
@@ -266,7 +280,7 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         static const enum nb_machine_kind by_disk[_NB_NODE_STATE_N] = {
                 [NB_NODE_STATE_ABSENT] = NB_MACHINE_NOT_JOINED,
                 [NB_NODE_STATE_EXPIRED] = NB_MACHINE_EXPIRED,
-                [NB_NODE_STATE_OTHER_NODE] = NB_MACHINE_OTHER_NODE,
+                [NB_NODE_STATE_COPIED] = NB_MACHINE_IS_COPY,
                 [NB_NODE_STATE_UNREADABLE] = NB_MACHINE_UNUSABLE,
                 [NB_NODE_STATE_WITHOUT_KUBECONFIG] = NB_MACHINE_UNUSABLE,
         };
@@ -303,8 +317,7 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
 }
 
 static bool is_hidden(const struct nb_machine_state *state) {
-        return geteuid() != 0 &&
-               (state->node.settings.errnum == EACCES || state->node.present.why.errnum == EACCES);
+        return geteuid() != 0 && state->node.present.why.errnum == EACCES;
 }
 
 static int judge(struct nb_sources *sources, const struct nb_machine_units *units,
@@ -317,7 +330,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
              has_obstacle;
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
-                                       state->node.inspection.fallback;
+                                       nb_node_state_has_fallback(found);
         if (is_hidden(state)) {
                 CONCLUDE(state, NB_MACHINE_HIDDEN,
                          "this user cannot read kubelet's files or the settings; run as root");
@@ -330,6 +343,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
 
                 add_intent(state);
                 add_obstacle(state);
+                add_renaming(state);
                 return r;
         }
         if (is_activating)
@@ -344,7 +358,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
 }
 
 int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *units,
-                     bool are_settings_hidden, struct nb_machine_state *ret_state) {
+                     struct nb_machine_state *ret_state) {
         struct nb_failure f = { 0 };
         struct nb_node *node = &ret_state->node;
         int r;
@@ -355,7 +369,10 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
         if (units->kubelet.data)
                 nb_unit_read_state(units->kubelet.data, &ret_state->kubelet);
         ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
-        r = nb_node_inspect(-1, sources, are_settings_hidden, node, &f);
+        if (nb_documents_merge(sources, NULL, NULL, &ret_state->settings,
+                               &ret_state->settings_failure) < 0)
+                nb_documents_salvage(sources, &ret_state->settings);
+        r = nb_node_inspect_disk(-1, node, &f);
         if (r == -ENOMEM)
                 return r;
         /* Another file is where the kubeconfig should be. */
@@ -371,6 +388,18 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
         if (r >= 0 && f.code != NB_NONE && ret_state->kind == NB_MACHINE_UNUSABLE)
                 ret_state->why.code = f.code;
         return r;
+}
+
+void nb_machine_apply_settings(struct nb_machine_state *state, struct nb_sources *sources) {
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
+        const bool was_kept = nb_node_state_is_joined(state->node.inspection.state);
+        struct nb_failure ignored = { 0 };
+
+        if (nb_context_load(&context, -1, sources, &ignored) < 0)
+                return;
+        nb_node_apply_settings(&state->node, &context);
+        if (was_kept && !nb_node_state_is_joined(state->node.inspection.state))
+                add_intent(state);
 }
 
 void nb_machine_units_read(struct nb_machine_units *ret_units) {
@@ -418,24 +447,21 @@ bool nb_machine_units_find_drop_in(const struct nb_machine_units *units, struct 
         return is_found;
 }
 
-int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
+int nb_machine_look(struct nb_sources *sources, bool are_settings_applied,
+                    struct nb_machine_state *ret_state) {
         _cleanup_(nb_machine_units_done) struct nb_machine_units units;
         const char *before = sources->credentials_directory;
-        char drop_in[NB_SETTINGS_PATH_MAX];
-        bool are_settings_hidden = false;
         int r;
 
         nb_machine_units_read(&units);
-        if (!before && access(CREDENTIALS, R_OK | X_OK) == 0) {
+        /* For hints about kubelet; the verdict does not need them. */
+        if (!before && access(CREDENTIALS, R_OK | X_OK) == 0)
                 sources->credentials_directory = CREDENTIALS;
-        } else {
-                if (!before)
-                        nb_sources_find_stores(sources);
-                are_settings_hidden = nb_machine_units_find_drop_in(
-                                              &units, sources, NB_CREDENTIAL_CONFIG, drop_in) ||
-                                      nb_sources_is_sealed(sources, NB_CREDENTIAL_CONFIG);
-        }
-        r = nb_machine_judge(sources, &units, are_settings_hidden, ret_state);
+        else if (!before)
+                nb_sources_find_stores(sources);
+        r = nb_machine_judge(sources, &units, ret_state);
+        if (r >= 0 && are_settings_applied)
+                nb_machine_apply_settings(ret_state, sources);
         sources->credentials_directory = before;
         sources->stores[0] = NULL;
         return r;
@@ -454,9 +480,7 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
 }
 
 bool nb_machine_is_unknown(const struct nb_machine_state *state) {
-        return state->kind == NB_MACHINE_HIDDEN ||
-               (state->node.settings.code != NB_NONE &&
-                !nb_inspection_is_kept(&state->node.inspection));
+        return state->kind == NB_MACHINE_HIDDEN;
 }
 
 time_t nb_machine_renewal(const struct nb_machine_state *state) {
@@ -471,7 +495,7 @@ time_t nb_machine_renewal(const struct nb_machine_state *state) {
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {
         return state->kind == NB_MACHINE_WAITING || state->kind == NB_MACHINE_QUEUED ||
-               state->node.inspection.fallback ||
+               nb_node_state_has_fallback(state->node.inspection.state) ||
                (!state->is_certificate_usable && state->kind != NB_MACHINE_HIDDEN &&
                 state->kind != NB_MACHINE_WITHOUT_KUBECONFIG &&
                 state->kind != NB_MACHINE_NOT_YET_VALID);
@@ -479,15 +503,12 @@ bool nb_machine_is_joining(const struct nb_machine_state *state) {
 
 void nb_machine_adopt_fields(const struct nb_machine_state *state) {
         const struct nb_present *present = &state->node.present;
-        char name[NB_CERTIFICATE_NODE_SIZE];
 
         if (present->has_record && nb_record_is_by_supervisor(&present->record))
                 nb_log_field(NB_FIELD_CLUSTER, "k3s");
         if (state->last_failure.error[0] &&
             state->why.code == nb_failure_find(state->last_failure.error))
                 nb_unit_entry_adopt_fields(&state->last_failure);
-        if (state->kind == NB_MACHINE_OTHER_NODE && present->chain) {
-                nb_certificate_node_name(present->chain, name);
-                nb_log_field(NB_FIELD_NODE, "%s", name);
-        }
+        if (state->why.code == NB_MACHINE_COPIED || state->why.code == NB_NODE_RENAMED)
+                nb_log_field(NB_FIELD_NODE, "%s", state->node.inspection.node);
 }

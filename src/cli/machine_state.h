@@ -3,7 +3,7 @@
 
 /*
  * The state of this machine, for every command that shows it: setup, status and check. Begins with
- * what install finds on disk (nb_node_inspect()), and adds the service, its journal and kubelet.
+ * what is on disk (nb_node_inspect_disk()), and adds the service, its journal and kubelet.
  * Asks no server.
  */
 
@@ -47,7 +47,7 @@ enum nb_machine_kind {
         NB_MACHINE_WITHOUT_KUBECONFIG,
         NB_MACHINE_NOT_YET_VALID,
         NB_MACHINE_EXPIRED,
-        NB_MACHINE_OTHER_NODE,
+        NB_MACHINE_IS_COPY,  /* of a machine that has joined */
         NB_MACHINE_UNUSABLE, /* kubeconfig or certificate cannot be used */
         NB_MACHINE_NOT_JOINED,
         NB_MACHINE_QUEUED,  /* the service waits for another unit */
@@ -59,6 +59,8 @@ enum nb_machine_kind {
 
 struct nb_machine_state {
         struct nb_node node;
+        struct nb_settings settings;        /* as far as they are valid, for hints about kubelet */
+        struct nb_failure settings_failure; /* why they cannot be used; NB_NONE: they can */
         struct nb_unit_state service, kubelet; /* .active is "" if systemd does not answer */
         int timeline_r;                        /* as nb_timeline_read() returned */
         struct nb_timeline timeline;
@@ -72,15 +74,18 @@ struct nb_machine_state {
         time_t refreshed;           /* a refresh succeeded then; 0: unknown */
 };
 
-/*
- * With `are_settings_hidden`, only the service can read some of the settings; see
- * nb_node_inspect(). Release `state` with nb_machine_state_done(). 0 or -ENOMEM.
- */
+/* Release `state` with nb_machine_state_done(). 0 or -ENOMEM. */
 int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *units,
-                     bool are_settings_hidden, struct nb_machine_state *ret_state);
+                     struct nb_machine_state *ret_state);
 
-/* nb_machine_units_read(), then nb_machine_judge(). */
-int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state);
+/* Adds whether the settings, if they can be used, require another join (nb_node_apply_settings()).
+ */
+void nb_machine_apply_settings(struct nb_machine_state *state, struct nb_sources *sources);
+
+/* nb_machine_units_read(), then nb_machine_judge(), then nb_machine_apply_settings() if
+ * `are_settings_applied`. */
+int nb_machine_look(struct nb_sources *sources, bool are_settings_applied,
+                    struct nb_machine_state *ret_state);
 void nb_machine_state_done(struct nb_machine_state *state);
 
 /* "joined", "kubelet-stopped", ... */

@@ -71,7 +71,7 @@ FORM(word, TEXT, "a word", NULL, NB_LOWER NB_UPPER NB_DIGITS "._-");
 FORM(csr_name, TEXT, "the name of a CSR", NULL, NB_LOWER NB_UPPER NB_DIGITS "-_.:");
 FORM(time, TEXT, "a time", NULL, NB_DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1);
 FORM(token_id, TEXT, "six characters of a-z and 0-9", NULL, NB_LOWER NB_DIGITS, NB_TOKEN_ID_LEN);
-FORM(k3s_hash, TEXT, "64 hex digits in lower case", NULL, NB_DIGITS "abcdef", 2 * NB_K3S_HASH_SIZE);
+FORM(sha256, TEXT, "64 hex digits in lower case", NULL, NB_DIGITS "abcdef", 2 * NB_K3S_HASH_SIZE);
 FORM(tls_server_name, TEXT, "a host name", nb_tls_server_name_verify, .is_connection = true);
 FORM(proxy_url, TEXT, "http, https or socks5 with host and port", nb_proxy_url_verify,
      .is_connection = true);
@@ -111,7 +111,7 @@ static const struct nb_state_field joined_fields[] = {
         JOINED("proxyURL", proxy_url, MAY_BE_EMPTY, cluster.proxy_url),
         PROVENANCE(nb_handoff),
         JOINED("metadata", cloud, OPTIONAL, metadata),
-        JOINED("k3sHash", k3s_hash, OPTIONAL, k3s_hash),
+        JOINED("k3sHash", sha256, OPTIONAL, k3s_hash),
 };
 
 const struct nb_state_file nb_handoff_file = { NB_HANDOFF_FILE, NB_HANDOFF_MALFORMED,
@@ -163,6 +163,9 @@ const struct nb_state_file nb_platform_file = { "platform.json", NB_METADATA_MAL
 
 static const struct nb_state_field record_fields[] = {
         RECORD("node", node_name, REQUIRED, node),
+        RECORD("hostName", line, OPTIONAL, facts.host_name),
+        RECORD("machineID", sha256, OPTIONAL, facts.machine_id),
+        RECORD("hardwareID", sha256, OPTIONAL, facts.hardware_id),
         RECORD("server", url, REQUIRED, server),
         PROVENANCE(nb_record),
         RECORD("joinedAt", time, REQUIRED, joined_at),
@@ -173,11 +176,10 @@ static const struct nb_state_field record_fields[] = {
         RECORD("metadata", word, OPTIONAL, metadata),
         RECORD("kubeletArguments", line, OPTIONAL, arguments),
         RECORD("runtimeEndpoint", line, OPTIONAL, runtime_endpoint),
-        RECORD("kubeconfig", path, OPTIONAL, kubeconfig),
+        RECORD("kubeconfig", path, REQUIRED, kubeconfig),
         RECORD("tlsServerName", tls_server_name, OPTIONAL, tls_server_name),
         RECORD("proxyURL", proxy_url, OPTIONAL, proxy_url),
         RECORD("caFileFound", boolean, OPTIONAL, is_ca_found),
-        RECORD("nodeFromMetadata", boolean, OPTIONAL, is_node_from_metadata),
         RECORD("discardFromMetadata", boolean, OPTIONAL, is_discard_from_metadata),
         COUNTED(nb_record, "caCertHashes", pins, REQUIRED, pins,
                 offsetof(struct nb_record, n_pins)),
@@ -188,7 +190,7 @@ static const struct nb_state_field record_fields[] = {
 
 const struct nb_state_file nb_record_file = { NB_RECORD_FILE, NB_INSTALLED_MALFORMED,
                                               NB_INSTALLED_MALFORMED,
-                                              FIELDS(nb_record, record_fields) };
+                                              FIELDS(nb_record, record_fields), .version = 2 };
 
 int nb_installed_refuse(const char *path, int r, struct nb_failure *f) {
         if (r == -EBADF || r == -ELOOP)
@@ -223,6 +225,7 @@ static const char *const state_names[_NB_NODE_STATE_N] = {
         [NB_NODE_STATE_NOT_YET_VALID] = "not-yet-valid",
         [NB_NODE_STATE_ABSENT] = "absent",
         [NB_NODE_STATE_EXPIRED] = "expired",
+        [NB_NODE_STATE_COPIED] = "copied",
         [NB_NODE_STATE_OTHER_NODE] = "other-node",
         [NB_NODE_STATE_OTHER_CLUSTER] = "other-cluster",
         [NB_NODE_STATE_WITHOUT_KUBECONFIG] = "without-kubeconfig",
@@ -232,6 +235,11 @@ static const char *const state_names[_NB_NODE_STATE_N] = {
 
 const char *nb_node_state_name(enum nb_node_state state) {
         return state_names[state];
+}
+
+bool nb_node_state_has_fallback(enum nb_node_state state) {
+        return state == NB_NODE_STATE_OTHER_NODE || state == NB_NODE_STATE_OTHER_CLUSTER ||
+               state == NB_NODE_STATE_NOT_ROTATABLE;
 }
 
 int nb_node_state_parse(const char *name, enum nb_node_state *ret_state) {

@@ -34,8 +34,9 @@ enum nb_node_state {
         NB_NODE_STATE_NOT_YET_VALID, /* the clock is wrong, not the certificate */
         NB_NODE_STATE_ABSENT,
         NB_NODE_STATE_EXPIRED,
-        NB_NODE_STATE_OTHER_NODE,
-        NB_NODE_STATE_OTHER_CLUSTER,
+        NB_NODE_STATE_COPIED,        /* it is that of another machine, of which this is a copy */
+        NB_NODE_STATE_OTHER_NODE,    /* the settings have another node name */
+        NB_NODE_STATE_OTHER_CLUSTER, /* the settings have hashes of another cluster */
         NB_NODE_STATE_UNREADABLE,
         NB_NODE_STATE_WITHOUT_KUBECONFIG, /* the certificate store has a usable certificate */
         NB_NODE_STATE_NOT_ROTATABLE, /* usable until it expires, but kubelet needs a link to rotate
@@ -45,6 +46,8 @@ enum nb_node_state {
 
 /* "usable", "not-yet-valid", ... */
 const char *nb_node_state_name(enum nb_node_state state);
+/* If joining again fails, the certificate can still be used. */
+bool nb_node_state_has_fallback(enum nb_node_state state);
 /* 0, -EINVAL. */
 int nb_node_state_parse(const char *name, enum nb_node_state *ret_state);
 
@@ -54,9 +57,13 @@ int nb_node_state_parse(const char *name, enum nb_node_state *ret_state);
 
 struct nb_inspection {
         enum nb_node_state state;
-        char node[NB_NODE_NAME_MAX + 1];
-        char not_after[32];  /* RFC 3339; "" if unknown */
-        bool fallback;       /* the certificate is still usable if joining again fails */
+        char node[NB_NODE_NAME_MAX + 1]; /* of the certificate, or of the record; "" for none */
+        bool is_copy;                    /* of the machine in the record (node/machine_facts.h) */
+        bool is_renamed;                 /* the host name is not that by which the node was named */
+        char not_after[32];              /* RFC 3339; "" if unknown */
+        /* Of the join that follows, unless metadata has another one. "": nobody has set the host
+         * name yet. */
+        char name[NB_NODE_NAME_MAX + 1];
         uint64_t timeout_ms; /* of the join that follows; NB_TIME_INFINITE: none */
         char detail[NB_FAILURE_DETAIL_MAX];
 };

@@ -3,6 +3,7 @@
 
 /* The record of the last join (node-bootstrap.json), for install, reset and status. */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +15,15 @@
 #define NB_RECORD_ARGUMENTS_SIZE 8192
 #define NB_RECORD_SETTINGS_SIZE (24 * 1024) /* 16 endpoints, 32 arguments of kubelet */
 
+#define NB_FACT_HASH_SIZE (2 * 32 + 1) /* of SHA-256 in hex */
+
+/* Which machine this is; each is "" if it is unknown (node/machine_facts.h). The record is readable
+ * by all users, so that machine ID and hardware ID are hashes. */
+struct nb_facts {
+        char host_name[HOST_NAME_MAX + 1]; /* in lower case */
+        char machine_id[NB_FACT_HASH_SIZE], hardware_id[NB_FACT_HASH_SIZE];
+};
+
 /* How the machine joined, as `join` reports it. */
 struct nb_provenance {
         char endpoint[NB_URL_MAX];
@@ -24,6 +34,7 @@ struct nb_provenance {
 
 struct nb_record {
         char node[NB_NODE_NAME_MAX + 1];
+        struct nb_facts facts; /* of the machine that joined */
         struct nb_url server;
         struct nb_provenance provenance;
         /* caCertHashes: what identified the cluster (method/cluster_identity.h) */
@@ -37,12 +48,11 @@ struct nb_record {
         char arguments[NB_RECORD_ARGUMENTS_SIZE];
         /* runtimeEndpoint: of the instance-config.yaml that the join wrote; "" if it wrote none */
         char runtime_endpoint[NB_SETTINGS_PATH_MAX];
-        /* For writing the kubeconfig again; "" in a record of an older version. */
+        /* For writing the kubeconfig again. */
         char kubeconfig[NB_SETTINGS_PATH_MAX];
         char tls_server_name[NB_HOST_MAX + 1], proxy_url[NB_PROXY_URL_MAX + 1]; /* "" for none */
-        char discovery[16];            /* join method; "" in a record of an older version */
+        char discovery[16];                                                     /* join method */
         char metadata[16];             /* the cloud that supplied token or settings; "" for none */
-        bool is_node_from_metadata;    /* nodeFromMetadata: metadata supplied the node name */
         bool is_discard_from_metadata; /* discardFromMetadata: metadata supplied token.discard */
         char joined_at[32];            /* RFC 3339 */
         char refreshed_at[32]; /* when refresh last changed server or caFileHashes; "" for never */

@@ -10,7 +10,10 @@
 #include "files/state_file.h"
 #include "settings/settings.h"
 
-#define VERSION 1
+/* Most files have never had another. */
+static int get_version(const struct nb_state_file *file) {
+        return file->version > 0 ? file->version : 1;
+}
 
 /* --- Writing --- */
 
@@ -58,7 +61,7 @@ int nb_state_file_format(const struct nb_state_file *file, const void *from,
 
         nb_json_open(&writer, NULL, '{');
         if (!file->is_open)
-                nb_json_put_integer(&writer, "version", VERSION);
+                nb_json_put_integer(&writer, "version", get_version(file));
         for (size_t i = 0; i < file->n_fields; i++) {
                 const struct nb_state_field *field = &file->fields[i];
 
@@ -87,10 +90,10 @@ static void verify_keys(struct reader *reader) {
         struct nb_json *json = &reader->json;
         int64_t version = nb_json_integer(json, "version");
 
-        if (version != VERSION)
+        if (version != get_version(file))
                 json->r = nb_failure_set(json->f, file->code, 0,
                                          "%s: version: expected %d, found %lld", file->name,
-                                         VERSION, (long long)version);
+                                         get_version(file), (long long)version);
         for (const char *key = NULL; (key = nb_json_next_key(json, "", key));)
                 if (!is_known(file, key))
                         json->r = nb_failure_set(json->f, file->code, 0, "%s: unknown key '%.64s'",

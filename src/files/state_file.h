@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * State files are JSON objects with "version": 1, in which our programs pass results to each other.
+ * State files are JSON objects with a version, in which our programs pass results to each other.
  * A struct and a table of its fields describe each file; one writer and one reader handle all of
  * them.
  *
@@ -72,6 +72,7 @@ struct nb_state_file {
         enum nb_code connection_code; /* of a malformed URL, TLS server name or proxy in it */
         const struct nb_state_field *fields;
         size_t n_fields, size; /* of the struct */
+        int version;           /* 0: 1 */
         bool is_open;          /* no version; all fields are written; unknown keys are ignored */
 };
 

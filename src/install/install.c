@@ -42,9 +42,9 @@ static void clear_state(const struct nb_state *state) {
 }
 
 /*
- * While this machine has a valid certificate, metadata is accepted only for the same node of the
- * same cluster. `join` supplies the metadata and may be hostile; without this check, it could move
- * this machine to another cluster.
+ * While this machine has a valid certificate, metadata is accepted only for the same cluster, and
+ * for the node name of this machine's own settings or of the certificate. `join` supplies the
+ * metadata and may be hostile; without this check, it could move this machine to another cluster.
  */
 static int verify_same(const struct nb_context *context, const struct nb_inspection *inspection,
                        const struct nb_context *joined, const struct nb_handoff *handoff,
@@ -53,12 +53,12 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
         bool is_same;
         int r;
 
-        if (!joined->is_metadata_wanted || inspection->state != NB_NODE_STATE_NOT_ROTATABLE)
+        if (!joined->is_metadata_wanted || !nb_node_state_has_fallback(inspection->state))
                 return 0;
         r = nb_context_read_record(context, &record);
         if (r < 0)
                 return nb_failure_set_memory(f);
-        is_same = r > 0 && !strcmp(joined->node_name, inspection->node) &&
+        is_same = r > 0 && !strcmp(joined->node_name, context->node_name) &&
                   nb_cluster_identity_is_recorded(&joined->identity, &record) &&
                   (joined->identity.n_pins > 0 ||
                    !strcmp(handoff->provenance.endpoint, record.provenance.endpoint));
@@ -69,7 +69,7 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
                 "'" NB_HANDOFF_FILE
                 "' is for node '%s' of a cluster that metadata names; expected node "
                 "'%s' of the cluster of the last join, while its certificate is still valid",
-                joined->node_name, inspection->node);
+                joined->node_name, context->node_name);
 }
 
 /* Returns 1 after installing, or 0 if there is no handoff. */
@@ -114,20 +114,43 @@ static int accept_and_write(const struct nb_context *context,
         return 1;
 }
 
-/* With `is_restoring`, also writes a lost kubeconfig. */
-static int inspect_node(const struct nb_context *context, bool is_restoring,
-                        struct nb_inspection *ret_inspection, struct nb_failure *f) {
-        _cleanup_(nb_present_done) struct nb_present present = { 0 };
-        int r = nb_present_read(context, &present, f);
+/* Makes the state one that needs no join, if that needs no network. Returns 1 after a change. */
+static int repair_node(const struct nb_context *context, const struct nb_node *node,
+                       struct nb_failure *f) {
+        const struct nb_inspection *inspection = &node->inspection;
+        int r;
 
+        if (inspection->state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
+            nb_present_is_mendable(&node->present)) {
+                r = nb_restore_kubeconfig(context, &node->present, f);
+                return r < 0 ? r : 1;
+        }
+        /* The administrator says that it is no copy, or that the copy replaces the original. */
+        if (inspection->state == NB_NODE_STATE_COPIED &&
+            !strcmp(context->settings.node_name, inspection->node)) {
+                r = nb_node_record_facts(node);
+                if (r < 0)
+                        return nb_failure_set(f, NB_TARGET_UNWRITABLE, r,
+                                              "cannot write '%s/" NB_RECORD_FILE "': %m",
+                                              node->paths.certificate_directory);
+                nb_log(LOG_NOTICE, NB_NONE,
+                       "node.name in %s is '%s', so this machine is that node from now on",
+                       context->settings.origin[NB_SETTING_NODE_NAME], inspection->node);
+                return 1;
+        }
+        return 0;
+}
+
+static int inspect_node(struct nb_context *context, struct nb_node *node, struct nb_failure *f) {
+        int r;
+
+        nb_node_done(node);
+        r = nb_node_inspect(context, node, f);
         if (r < 0)
                 return r;
-        nb_present_classify(&present, context, ret_inspection);
-        if (!is_restoring || ret_inspection->state != NB_NODE_STATE_WITHOUT_KUBECONFIG ||
-            !nb_present_is_mendable(&present))
-                return 0;
-        r = nb_restore_kubeconfig(context, &present, f);
-        return r < 0 ? r : inspect_node(context, false, ret_inspection, f);
+        memcpy(node->inspection.name, context->node_name, sizeof(context->node_name));
+        nb_log_field(NB_FIELD_NODE, "%s", context->node_name);
+        return 0;
 }
 
 /* While the clock is wrong, the token is kept. */
@@ -139,15 +162,20 @@ static int keep_join(const struct nb_context *context, const struct nb_state *st
         return 0;
 }
 
-int nb_install_end(const struct nb_context *context, struct nb_inspection *inspection,
+int nb_install_end(struct nb_context *context, struct nb_inspection *inspection,
                    struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
         bool is_usable;
         int r;
 
-        r = inspect_node(context, false, inspection, f);
+        r = inspect_node(context, &node, f);
+        /* The host name may have changed while the join waited; the join keeps its name. */
+        if (r >= 0 && inspection->name[0])
+                r = nb_context_choose_name(context, inspection->name, f);
         if (r < 0)
                 return r;
+        *inspection = node.inspection;
         r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
@@ -161,7 +189,7 @@ int nb_install_end(const struct nb_context *context, struct nb_inspection *inspe
                 return r < 0 ? r : 0;
         if (is_usable)
                 return keep_join(context, &state, inspection);
-        if (!inspection->fallback)
+        if (!nb_node_state_has_fallback(inspection->state))
                 return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
                                       "there is no '" NB_HANDOFF_FILE
                                       "' in the state directory, and %s",
@@ -210,7 +238,20 @@ static bool is_client_needed(const struct nb_context *context,
                 inspection->state == NB_NODE_STATE_NOT_ROTATABLE);
 }
 
-static void report_joined(const struct nb_inspection *inspection) {
+static void report_joined(const struct nb_context *context, const struct nb_node *node) {
+        const struct nb_inspection *inspection = &node->inspection;
+
+        if (inspection->is_renamed)
+                nb_log(LOG_WARNING, NB_NODE_RENAMED,
+                       "the host name is '%s', but this machine has joined as '%s': the node keeps "
+                       "its name",
+                       node->facts.host_name, inspection->node);
+        if (!nb_kubelet_paths_are_equal(&node->paths, &context->wanted_paths))
+                nb_log(LOG_WARNING, NB_KUBELET_PATHS_KEPT,
+                       "the paths of kubelet's files in the settings differ from those of the "
+                       "join, which stay in use: %s, %s, %s",
+                       node->paths.kubeconfig, node->paths.certificate_directory,
+                       node->paths.ca_file);
         if (inspection->state == NB_NODE_STATE_NOT_YET_VALID) {
                 nb_log(LOG_WARNING, NB_NOT_YET_VALID,
                        "node '%s' has already joined, but this machine's clock is wrong: %s",
@@ -224,42 +265,61 @@ static void report_joined(const struct nb_inspection *inspection) {
         nb_log_status("Already joined; the certificate is valid until %s", inspection->not_after);
 }
 
+/* The remedy names the node of the certificate. */
+static void report_copy(const struct nb_context *context, const struct nb_inspection *inspection) {
+        nb_log_field(NB_FIELD_NODE, "%s", inspection->node);
+        nb_log(LOG_WARNING, NB_MACHINE_COPIED, "joining again: %s", inspection->detail);
+        nb_log_field(NB_FIELD_NODE, "%s", context->node_name);
+}
+
+/* Finishes what was interrupted, and repairs what needs no network. */
+static int settle_node(struct nb_context *context, const struct nb_state *state,
+                       struct nb_node *node, struct nb_failure *f) {
+        int r;
+
+        if (nb_node_state_is_joined(node->inspection.state))
+                return 0;
+        r = finish_interrupted(context, &node->inspection, state, f);
+        if (r >= 0)
+                r = inspect_node(context, node, f);
+        if (r >= 0)
+                r = repair_node(context, node, f);
+        return r > 0 ? inspect_node(context, node, f) : r;
+}
+
 int nb_install_begin(struct nb_context *context, bool is_child_run,
                      struct nb_inspection *inspection, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
         bool is_joined;
         int r;
 
-        r = inspect_node(context, false, inspection, f);
+        r = inspect_node(context, &node, f);
         if (r < 0)
                 return r;
+        *inspection = node.inspection;
         r = nb_state_open(&state, f);
+        if (r >= 0)
+                r = settle_node(context, &state, &node, f);
         if (r < 0)
                 return r;
-        if (!nb_node_state_is_joined(inspection->state)) {
-                r = finish_interrupted(context, inspection, &state, f);
-                if (r < 0)
-                        return r;
-                r = nb_context_recall(context, f);
-                if (r < 0)
-                        return r;
-                r = inspect_node(context, true, inspection, f);
-                if (r < 0)
-                        return r;
-        }
+        *inspection = node.inspection;
         is_joined = nb_node_state_is_joined(inspection->state);
-        if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
+        if (inspection->state == NB_NODE_STATE_COPIED)
+                report_copy(context, inspection);
+        else if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
                 nb_log(LOG_NOTICE, NB_JOINING_AGAIN, "joining again: %s", inspection->detail);
         report_node_name(context);
         if (is_joined) {
-                report_joined(inspection);
-                nb_mend(context);
+                report_joined(context, &node);
+                nb_mend(context, &node);
                 (void)keep_join(context, &state, inspection);
                 inspection->timeout_ms = NB_FALLBACK_TIMEOUT_MS;
                 return is_child_run ? nb_config_begin(context, f) : 0;
         }
         inspection->timeout_ms = context->settings.timeout_ms;
-        if (inspection->fallback && inspection->timeout_ms > NB_FALLBACK_TIMEOUT_MS)
+        if (nb_node_state_has_fallback(inspection->state) &&
+            inspection->timeout_ms > NB_FALLBACK_TIMEOUT_MS)
                 inspection->timeout_ms = NB_FALLBACK_TIMEOUT_MS;
         r = is_child_run ? nb_give(context, is_client_needed(context, inspection), f) : 0;
         return r < 0 ? r : 1;

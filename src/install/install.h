@@ -22,5 +22,5 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
                      struct nb_inspection *inspection, struct nb_failure *f);
 
 /* Inspects this machine again, verifies the handoff of `join`, and writes kubelet's files. 0. */
-int nb_install_end(const struct nb_context *context, struct nb_inspection *inspection,
+int nb_install_end(struct nb_context *context, struct nb_inspection *inspection,
                    struct nb_failure *f);

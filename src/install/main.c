@@ -54,30 +54,28 @@ static const char usage[] = "install [OPTION...]\n\n"
 /* Before the child and after it. */
 enum step { BEGIN, END };
 
-/* Needs no settings and no credential: those may be damaged or missing by now. */
-static void load_from_disk(const struct arguments *arguments, struct nb_context *context) {
-        _cleanup_(nb_node_done) struct nb_node node = { 0 };
-        struct nb_failure ignored = { 0 };
-
-        nb_context_salvage(context, arguments->root_fd, arguments->sources, true);
-        if (nb_node_inspect_disk(arguments->root_fd, &node, &ignored) < 0)
-                return;
-        memcpy(context->node_name, node.inspection.node, sizeof(context->node_name));
-        nb_refresh_settings_recall(&node.present.record, &context->settings);
-}
-
-/* Returns as run_step(). */
+/* Returns as run_step(). Needs no settings and no credential: those may be damaged or missing by
+ * now. */
 static int run_refresh(const struct arguments *arguments, enum step step, struct nb_failure *f) {
-        _cleanup_(nb_context_done) struct nb_context context = { 0 };
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        struct nb_context context = { .root_fd = arguments->root_fd,
+                                      .now = time(NULL),
+                                      .sources = arguments->sources };
         int r;
 
-        load_from_disk(arguments, &context);
+        r = nb_node_inspect_disk(arguments->root_fd, &node, f);
+        nb_settings_init(&context.settings);
+        nb_kubelet_paths_set(&node.paths, &context.settings);
+        memcpy(context.node_name, node.inspection.node, sizeof(context.node_name));
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
+        nb_refresh_settings_recall(&node.present.record, &context.settings);
         /* systemd sets the variable if the timer has started the unit (systemd.exec(5)). */
-        if (step == BEGIN && getenv("TRIGGER_UNIT") && !nb_refresh_is_due(&context))
+        if (r >= 0 && step == BEGIN && getenv("TRIGGER_UNIT") && !nb_refresh_is_due(&context))
                 return 0;
-        r = step == BEGIN ? nb_refresh_begin(&context, f) : nb_refresh_install(&context, f);
-        if (r < 0 && f->code == NB_REFRESH_INAPPLICABLE) {
+        if (r >= 0)
+                r = step == BEGIN ? nb_refresh_begin(&context, &node, f)
+                                  : nb_refresh_install(&context, &node, f);
+        if (r < 0 && (f->code == NB_REFRESH_INAPPLICABLE || f->code == NB_TARGET_NOT_KUBECONFIG)) {
                 nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);
                 nb_log_status("Nothing to refresh: %s", f->detail);
                 r = 0;
@@ -89,16 +87,10 @@ static int run_refresh(const struct arguments *arguments, enum step step, struct
 
 static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { 0 };
-        struct nb_failure ignored = { 0 };
         struct nb_record record;
         int r;
 
-        r = nb_context_find_join(&context, arguments->root_fd, arguments->sources, &record,
-                                 &ignored, f);
-        if (ignored.code != NB_NONE)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "using the paths of the last join: the settings cannot be used (%s: %s)",
-                       nb_failure_info(ignored.code)->slug, ignored.detail);
+        r = nb_context_find_join(&context, arguments->root_fd, arguments->sources, &record, f);
         if (r < 0)
                 return r;
         if (r > 0)
@@ -125,7 +117,6 @@ static int run_step(const struct arguments *arguments, enum step step,
         r = nb_context_load(&context, arguments->root_fd, arguments->sources, f);
         if (r < 0)
                 return r;
-        nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
         r = step == BEGIN
                     ? nb_install_begin(&context, arguments->program[0] && !arguments->is_reload,
                                        inspection, f)
@@ -144,20 +135,21 @@ static bool is_process_left(const struct arguments *arguments, enum step step) {
                (f.errnum == EEXIST || f.errnum == ENOTEMPTY);
 }
 
-/* If kubelet can start with the existing files, the failure is only a warning. */
+/* If kubelet can start with the existing files, the failure is only a warning. `before` is
+ * what was found before a join that the settings may have required. */
 static bool is_joined_anyway(const struct arguments *arguments, enum step step,
-                             const struct nb_failure *f) {
+                             enum nb_node_state before, const struct nb_failure *f) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
         const struct nb_inspection *inspection = &node.inspection;
         struct nb_failure ignored = { 0 };
 
         if (arguments->is_refresh || arguments->is_reset || is_process_left(arguments, step) ||
-            nb_node_inspect(arguments->root_fd, arguments->sources, false, &node, &ignored) < 0 ||
+            nb_node_inspect_disk(arguments->root_fd, &node, &ignored) < 0 ||
             !nb_inspection_is_kept(inspection))
                 return false;
         nb_log_field(NB_FIELD_NODE, "%s", inspection->node);
         nb_log_failure(LOG_WARNING, f);
-        if (inspection->fallback) {
+        if (nb_node_state_has_fallback(before)) {
                 nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                        "joining again failed; keeping the existing certificate, which is valid "
                        "until %s",
@@ -186,20 +178,21 @@ static int run_locked(const struct arguments *arguments, enum step step,
         r = nb_lock_take(arguments->root, &lock_fd, f);
         if (r >= 0)
                 r = run_step(arguments, step, inspection, f);
-        return r < 0 && is_joined_anyway(arguments, step, f) ? 0 : r;
+        return r < 0 && is_joined_anyway(arguments, step, inspection->state, f) ? 0 : r;
 }
 
 /* The user of the service owns its state directory. */
 static int run_child(const struct arguments *arguments, const struct nb_inspection *inspection,
                      struct nb_child_end *ret_end, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        char directory[PATH_MAX + 32], until[64], previous[64];
+        char directory[PATH_MAX + 32], until[64], previous[64], name[NB_NODE_NAME_MAX + 16];
         const char *const join[] = {
                 arguments->program,
                 "join",
                 directory,
                 previous,
                 until,
+                name,
                 nb_config_exists(arguments->root_fd) ? "--kubelet-config-exists" : NULL,
                 NULL,
         };
@@ -239,23 +232,26 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         snprintf(previous, sizeof(previous), "--previous=%s",
                  nb_node_state_name(inspection->state));
         snprintf(until, sizeof(until), "--valid-until=%s", inspection->not_after);
+        snprintf(name, sizeof(name), "--name=%s", inspection->name);
         return nb_child_run(&child, ret_end, f);
 }
 
 /* A join that has crashed, or that an attacker ends, must not keep kubelet down if there is a
  * usable certificate. */
-static bool is_joined_without(const struct arguments *arguments, const struct nb_child_end *end) {
+static bool is_joined_without(const struct arguments *arguments, enum nb_node_state before,
+                              const struct nb_child_end *end) {
         struct nb_failure f = { 0 };
 
         (void)nb_failure_set(&f, NB_INTERNAL, ECHILD, "join %s %d",
                              end->signal > 0 ? "was killed by signal" : "ended with exit status",
                              end->signal > 0 ? end->signal : end->status);
-        return is_joined_anyway(arguments, END, &f);
+        return is_joined_anyway(arguments, END, before, &f);
 }
 
 /* Without a failure, *ret_status is the exit status of the service. */
 static int run_service(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
-        struct nb_inspection inspection = { .timeout_ms = NB_TIME_INFINITE };
+        struct nb_inspection inspection = { .state = NB_NODE_STATE_ABSENT,
+                                            .timeout_ms = NB_TIME_INFINITE };
         struct nb_child_end end = { 0 };
         int r;
 
@@ -267,7 +263,7 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
         if (arguments->program[0]) {
                 r = run_child(arguments, &inspection, &end, f);
                 if (r < 0)
-                        return is_joined_anyway(arguments, END, f) ? 0 : r;
+                        return is_joined_anyway(arguments, END, inspection.state, f) ? 0 : r;
         }
         /* SIGINT arrived before the child could block it. */
         if (end.is_stopped && end.signal == SIGINT)
@@ -275,7 +271,7 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
         /* The unit treats NB_EXIT_STOPPED as success. If only the child was stopped (by SIGTERM),
          * the next step inspects the machine. */
         if (end.status != 0 && (end.status != NB_EXIT_STOPPED || end.is_stopped)) {
-                if (!end.is_stopped && is_joined_without(arguments, &end))
+                if (!end.is_stopped && is_joined_without(arguments, inspection.state, &end))
                         return 0;
                 if (end.signal > 0 && !end.is_stopped)
                         nb_child_end_like(end.signal);

@@ -12,7 +12,9 @@
 #include "install/flags.h"
 #include "install/mend.h"
 #include "install/runtime.h"
-#include "kube/kubeconfig_format.h"
+#include "method/cluster_identity.h"
+#include "node/machine_facts.h"
+#include "settings/kubelet_env.h"
 #include "system/log.h"
 
 struct file {
@@ -23,14 +25,16 @@ struct file {
 
 struct mend {
         const struct nb_context *context;
+        const struct nb_node *node;
         struct nb_record record;
         bool has_instance; /* instance-config.yaml exists, and does not have the empty endpoint that
                               kubeadm 1.36 writes without this file */
-        struct file flags, instance, record_file;
+        struct file env, flags, instance, record_file;
 };
 
 static void mend_freep(struct mend **mend) {
         if (*mend) {
+                nb_buffer_done(&(*mend)->env.text);
                 nb_buffer_done(&(*mend)->flags.text);
                 nb_buffer_done(&(*mend)->instance.text);
                 nb_buffer_done(&(*mend)->record_file.text);
@@ -38,13 +42,16 @@ static void mend_freep(struct mend **mend) {
         free(*mend);
 }
 
-static struct mend *mend_new(const struct nb_context *context) {
+static struct mend *mend_new(const struct nb_context *context, const struct nb_node *node) {
         const char *store = context->settings.certificate_directory;
         struct mend *mend = calloc(1, sizeof(*mend));
 
         if (!mend)
                 return NULL;
         mend->context = context;
+        mend->node = node;
+        mend->env = (struct file){ NB_KUBELET_DIRECTORY, NB_KUBELET_ENV_FILE, false,
+                                   NB_BUFFER_INIT(NB_HANDOFF_MAX) };
         mend->flags = (struct file){ NB_KUBELET_DIRECTORY, NB_FLAGS_FILE, false,
                                      NB_BUFFER_INIT(NB_FLAGS_MAX) };
         mend->instance = (struct file){ NB_KUBELET_DIRECTORY, NB_INSTANCE_FILE, false,
@@ -113,46 +120,26 @@ static int prepare_instance(struct mend *mend) {
         return mend->instance.text.error;
 }
 
-/* An earlier version did not record what a lost kubeconfig is written from. */
-static int prepare_cluster(struct mend *mend) {
-        const struct nb_settings *settings = &mend->context->settings;
-        struct nb_kubeconfig_input input = { .origin = settings->kubeconfig };
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
-        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        struct nb_record *record = &mend->record;
-        struct nb_failure foreign = { 0 };
-        int r;
+static int prepare_env(struct mend *mend) {
+        const struct nb_node *node = mend->node;
+        struct nb_buffer *text = &mend->env.text;
 
-        if (record->kubeconfig[0])
+        if (node->is_env_current)
                 return 0;
-        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
-        r = nb_path_read(mend->context->root_fd, settings->kubeconfig, NB_KUBECONFIG_MAX, &text);
-        input.text = text.data;
-        input.len = text.len;
-        if (r >= 0)
-                r = nb_kubeconfig_parse_own(&input,
-                                            record->n_ca_hashes > 0 ? settings->ca_file : NULL,
-                                            link, &cluster, &foreign);
-        if (r < 0)
-                return r == -ENOMEM ? r : 0;
-        record->server = cluster.server;
-        update_record(mend, record->tls_server_name, sizeof(record->tls_server_name),
-                      cluster.tls_server_name);
-        update_record(mend, record->proxy_url, sizeof(record->proxy_url), cluster.proxy_url);
-        update_record(mend, record->kubeconfig, sizeof(record->kubeconfig), settings->kubeconfig);
-        return 0;
+        mend->env.is_wanted = true;
+        nb_kubelet_env_format(node->inspection.node, &node->paths, text);
+        return text->error;
 }
 
 static int prepare_files(struct mend *mend) {
-        int r = nb_context_read_record(mend->context, &mend->record);
+        int r = prepare_env(mend);
 
-        if (r <= 0)
+        if (r < 0 || !mend->node->present.has_record)
                 return r;
+        mend->record = mend->node->present.record;
+        mend->record_file.is_wanted = nb_facts_complete(&mend->node->facts, &mend->record.facts);
         r = nb_refresh_settings_keep(&mend->context->settings, &mend->record);
-        mend->record_file.is_wanted = r > 0;
-        if (r >= 0)
-                r = prepare_cluster(mend);
+        mend->record_file.is_wanted |= r > 0;
         if (r >= 0)
                 r = prepare_flags(mend);
         if (r >= 0)
@@ -178,8 +165,10 @@ static int write_file(const struct mend *mend, const struct file *file) {
  */
 static int write_files(const struct mend *mend) {
         const struct file *instance = &mend->instance;
-        int r = write_file(mend, &mend->flags);
+        int r = write_file(mend, &mend->env);
 
+        if (r >= 0)
+                r = write_file(mend, &mend->flags);
         if (r >= 0 && mend->has_instance)
                 r = write_file(mend, instance);
         if (r >= 0)
@@ -189,16 +178,16 @@ static int write_files(const struct mend *mend) {
         return r;
 }
 
-void nb_mend(const struct nb_context *context) {
-        _cleanup_(mend_freep) struct mend *mend = mend_new(context);
+void nb_mend(const struct nb_context *context, const struct nb_node *node) {
+        _cleanup_(mend_freep) struct mend *mend = mend_new(context, node);
         int r = mend ? prepare_files(mend) : -ENOMEM;
 
         if (r >= 0)
                 r = write_files(mend);
         if (r < 0)
                 nb_log(LOG_WARNING, NB_NONE,
-                       "cannot write '" NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
-                       "' or '" NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE
+                       "cannot write '" NB_KUBELET_ENV_PATH "', '" NB_KUBELET_DIRECTORY
+                       "/" NB_FLAGS_FILE "' or '" NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE
                        "', without which `kubeadm upgrade node` fails: %s",
                        strerror(-r));
         else if (mend->flags.is_wanted || mend->instance.is_wanted)

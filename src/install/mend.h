@@ -7,10 +7,16 @@
  * instance-config.yaml. Only joins by node-bootstrap, which have a record; a file of another
  * program is left as it is. A later change of kubelet.criSocket changes instance-config.yaml.
  *
+ * Adds facts about this machine to the record that were unknown at the join (node/machine_facts.h).
+ *
+ * Also writes node-bootstrap.env if it is missing or names other paths, no matter who joined: from
+ * then on the certificate is found without the settings.
+ *
  * If nothing is to be done, nothing is written and nothing is logged. If it fails, the machine has
  * joined all the same: a warning. After a crash, the next call continues.
  */
 
 #include "node/context.h"
+#include "node/present.h"
 
-void nb_mend(const struct nb_context *context);
+void nb_mend(const struct nb_context *context, const struct nb_node *node);

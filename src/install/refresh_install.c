@@ -37,6 +37,7 @@ enum target {
 
 struct refresh {
         const struct nb_context *context;
+        struct nb_node *node;         /* what is on disk; refresh takes its chain */
         struct nb_accepted accepted;  /* with the handoff */
         char link[NB_SWAP_PATH_SIZE]; /* kubelet-client-current.pem */
         bool has_record;
@@ -61,7 +62,7 @@ static void refresh_freep(struct refresh **refresh) {
         free(*refresh);
 }
 
-static struct refresh *refresh_new(const struct nb_context *context) {
+static struct refresh *refresh_new(const struct nb_context *context, struct nb_node *node) {
         const struct nb_settings *settings = &context->settings;
         const char *store = settings->certificate_directory;
         struct refresh *refresh = calloc(1, sizeof(*refresh));
@@ -71,6 +72,7 @@ static struct refresh *refresh_new(const struct nb_context *context) {
         if (!refresh)
                 return NULL;
         refresh->context = context;
+        refresh->node = node;
         snprintf(refresh->link, sizeof(refresh->link), "%s/" NB_STORE_CURRENT, store);
         files = refresh->files;
         nb_swap_init(&files[TARGET_RESTART], NB_KUBELET_DIRECTORY, "/" NB_REFRESH_RESTART_FILE,
@@ -87,32 +89,25 @@ static struct refresh *refresh_new(const struct nb_context *context) {
 
 /* --- The node's current files --- */
 
-static int inspect_node(struct refresh *refresh, struct nb_failure *f) {
-        _cleanup_(nb_present_done) struct nb_present present = { 0 };
-        struct nb_inspection inspection;
+static int take_node(struct refresh *refresh, struct nb_failure *f) {
+        struct nb_inspection *inspection = &refresh->node->inspection;
+        struct nb_present *present = &refresh->node->present;
         int r;
 
-        r = nb_present_read(refresh->context, &present, f);
-        if (r < 0) {
-                if (f->code == NB_TARGET_NOT_KUBECONFIG)
-                        f->code = NB_REFRESH_INAPPLICABLE;
-                return r;
-        }
-        nb_present_classify(&present, refresh->context, &inspection);
-        if (inspection.state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
-            nb_present_is_mendable(&present)) {
-                r = nb_restore_kubeconfig(refresh->context, &present, f);
+        if (inspection->state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
+            nb_present_is_mendable(present)) {
+                r = nb_restore_kubeconfig(refresh->context, present, f);
                 if (r < 0)
                         return r;
-                inspection.state = NB_NODE_STATE_USABLE;
+                inspection->state = NB_NODE_STATE_USABLE;
         }
-        refresh->has_record = present.has_record;
-        refresh->record = present.record;
-        refresh->chain = TAKE(present.chain);
-        if (nb_node_state_is_joined(inspection.state))
+        refresh->has_record = present->has_record;
+        refresh->record = present->record;
+        refresh->chain = TAKE(present->chain);
+        if (nb_node_state_is_joined(inspection->state))
                 return 0;
         return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0, "this machine has not joined: %s",
-                              inspection.detail);
+                              inspection->detail);
 }
 
 static int read_file(const struct refresh *refresh, const char *path, size_t max,
@@ -128,7 +123,7 @@ static int read_own(struct refresh *refresh, struct nb_failure *f) {
         struct nb_kubeconfig_input input = { .origin = settings->kubeconfig };
         int r;
 
-        r = inspect_node(refresh, f);
+        r = take_node(refresh, f);
         if (r < 0)
                 return r;
         r = read_file(refresh, settings->kubeconfig, NB_KUBECONFIG_MAX, &refresh->kubeconfig, f);
@@ -162,9 +157,9 @@ static bool is_renewal_due(const struct refresh *refresh) {
         return false;
 }
 
-int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
+int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        _cleanup_(refresh_freep) struct refresh *refresh = refresh_new(context);
+        _cleanup_(refresh_freep) struct refresh *refresh = refresh_new(context, node);
         struct nb_failure ignored = { 0 };
         int r;
 
@@ -379,8 +374,9 @@ static void report_renewed(const struct refresh *refresh) {
         nb_log_status("kubelet's certificate was renewed; it is valid until %s", until);
 }
 
-int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(refresh_freep) struct refresh *refresh = refresh_new(context);
+int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
+                       struct nb_failure *f) {
+        _cleanup_(refresh_freep) struct refresh *refresh = refresh_new(context, node);
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         int r;
 

@@ -30,6 +30,7 @@
 #include "files/handoff.h"
 #include "install/state_directory.h"
 #include "node/context.h"
+#include "node/present.h"
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
@@ -49,11 +50,12 @@ void nb_refresh_remember(const struct nb_context *context);
 
 /* Loads what `refresh` needs into the sources, and returns 1; 0 if it is too early to renew the
  * certificate; NB_REFRESH_INAPPLICABLE if there is nothing to refresh. */
-int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);
+int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, struct nb_failure *f);
 
 /* Verifies and installs the output of `refresh`, if any. NB_REFRESH_INAPPLICABLE,
  * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_TARGET_UNWRITABLE. */
-int nb_refresh_install(const struct nb_context *context, struct nb_failure *f);
+int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
+                       struct nb_failure *f);
 
 /*
  * For a machine that has joined and lacks kubelet's configuration, although kubelet.configFrom is

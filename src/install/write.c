@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "files/refresh_settings.h"
 #include "install/certificate_store.h"
 #include "install/flags.h"
@@ -19,6 +20,7 @@
 #include "install/write.h"
 #include "kube/kubeconfig_format.h"
 #include "kube/kubelet_config.h"
+#include "node/machine_facts.h"
 #include "settings/kubelet_env.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -214,6 +216,7 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         struct nb_swap *env = &plan->files[TARGET_ENV],
                        *kubeconfig = &plan->files[TARGET_KUBECONFIG];
         const struct nb_settings *settings = &plan->context->settings;
+        struct nb_kubelet_paths paths;
         struct nb_runtime runtime;
         int r;
 
@@ -225,7 +228,8 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
                 return nb_failure_set_memory(f);
         plan->has_previous = r > 0;
         env->is_wanted = true;
-        nb_kubelet_env_format(plan->context->node_name, settings, &env->text);
+        nb_kubelet_paths_get(settings, &paths);
+        nb_kubelet_env_format(plan->context->node_name, &paths, &env->text);
         prepare_ca(&plan->files[TARGET_CA], &plan->accepted->ca);
         prepare_supervised(plan);
         prepare_config(plan);
@@ -290,17 +294,70 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         record->provenance = handoff->provenance;
         if (context->bootstrap.issuer == NB_ISSUER_SUPERVISOR)
                 record->provenance.csr[0] = '\0';
-        record->is_node_from_metadata = context->is_node_from_metadata;
         record->is_discard_from_metadata = context->is_discard_from_metadata;
         record->is_ca_found = is_ca_found(plan);
         if (nb_refresh_settings_keep(&context->settings, record) < 0)
                 return nb_failure_set_memory(f);
         nb_time_format(context->now, record->joined_at);
-        r = nb_state_file_format(&nb_record_file, record, &file->text);
+        r = nb_facts_read(context->root_fd, &record->facts);
+        if (r >= 0)
+                r = nb_state_file_format(&nb_record_file, record, &file->text);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format '%s': %m", file->path);
         file->is_wanted = true;
         return 0;
+}
+
+/* --- kubelet's serving certificate on a copy --- */
+
+/* "CN=NAME@1700000000", where NAME ends with `suffix`: the names that kubelet gives its own
+ * certificate and the CA of it (client-go util/cert, GenerateSelfSignedCertKey). */
+static bool is_self_signed_name(const char *text, const char *node, const char *suffix) {
+        char start[NB_NODE_NAME_MAX + 16];
+        size_t len = (size_t)snprintf(start, sizeof(start), "CN=%s%s@", node, suffix);
+
+        return !strncmp(text, start, len) && text[len] &&
+               !text[len + strspn(text + len, NB_DIGITS)];
+}
+
+static bool is_self_signed(const struct nb_buffer *pem, const char *node) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
+
+        if (!pem->data || nb_certificates_parse(pem->data, pem->len, true, &chain) < 0)
+                return false;
+        nb_certificate_subject(chain, 0, subject);
+        nb_certificate_issuer(chain, 0, issuer);
+        return is_self_signed_name(subject, node, "") && is_self_signed_name(issuer, node, "-ca");
+}
+
+/*
+ * Every copy has the key of the other machine. kubelet makes a new one if it finds none, but a
+ * certificate that somebody else has issued is theirs to replace. Until the new record is there, a
+ * crash lets the next start do this again.
+ */
+static void drop_copied_serving(const struct plan *plan) {
+        const struct nb_swap *certificate = &plan->files[TARGET_SERVING_CERTIFICATE];
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        const struct nb_record *previous = &plan->previous;
+
+        if (!plan->has_previous || certificate->is_wanted ||
+            nb_facts_compare(&plan->record.facts, &previous->facts) != NB_LIKENESS_COPY ||
+            nb_file_read(certificate->folder_fd, certificate->name, &pem, NULL) < 0)
+                return;
+        if (is_self_signed(&pem, previous->node) &&
+            nb_file_remove(certificate->folder_fd, NB_SERVING_KEY) >= 0 &&
+            nb_file_remove(certificate->folder_fd, NB_SERVING_CERTIFICATE) >= 0)
+                nb_log(LOG_NOTICE, NB_NONE,
+                       "removed '%s' and its key, which kubelet has signed itself for node '%s'; "
+                       "it "
+                       "makes new ones",
+                       certificate->path, previous->node);
+        else
+                nb_log(LOG_WARNING, NB_NONE,
+                       "'%s' is that of the machine of which this is a copy; replace it and its "
+                       "key",
+                       certificate->path);
 }
 
 /* --- Writing --- */
@@ -442,8 +499,10 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
         if (r < 0)
                 return r;
         r = stage_all(plan, f);
-        if (r >= 0)
+        if (r >= 0) {
+                drop_copied_serving(plan);
                 r = publish_all(plan, f);
+        }
         if (r < 0)
                 undo_plan(plan);
         report_aside(plan);

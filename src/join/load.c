@@ -18,8 +18,9 @@
 
 /* --- This machine --- */
 
-int nb_load_node_name(const struct nb_settings *settings,
+int nb_load_node_name(const struct nb_settings *settings, const char *by_default,
                       char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f) {
+        const char *chosen = settings->node_name[0] ? settings->node_name : by_default;
         char host[HOST_NAME_MAX + 1];
         bool is_override_needed;
         int r;
@@ -27,20 +28,20 @@ int nb_load_node_name(const struct nb_settings *settings,
         r = nb_sources_host_name(host, f);
         if (r < 0)
                 return r;
-        r = nb_node_name_choose(settings->node_name, host, ret_name, &is_override_needed, f);
+        if (!chosen[0] && !nb_host_name_is_set(-1, host))
+                return nb_failure_set(f, NB_HOST_NAME_UNSET, 0,
+                                      "the host name is '%s', which every machine has until it "
+                                      "gets a name, and node.name is not set",
+                                      host);
+        r = nb_node_name_choose(chosen, host, ret_name, &is_override_needed, f);
         if (r < 0)
                 return r;
-        /* "localhost" is the host name of a machine without a name, or of the machine on which a
-         * template of the settings was rendered. */
-        if (strcmp(ret_name, "localhost") == 0 ||
-            strncmp(ret_name, "localhost.", strlen("localhost.")) == 0)
+        /* A template of the settings was rendered on a machine without a name. */
+        if (nb_host_name_is_localhost(ret_name))
                 return nb_failure_set(f, NB_NODE_NAME_LOCALHOST, EINVAL,
                                       "the node name is '%s', from %s; expected a name that is "
                                       "unique to this machine",
-                                      ret_name,
-                                      settings->node_name[0]
-                                              ? settings->origin[NB_SETTING_NODE_NAME]
-                                              : "the host name");
+                                      ret_name, settings->origin[NB_SETTING_NODE_NAME]);
         return 0;
 }
 
@@ -265,7 +266,9 @@ static int apply_metadata(const struct attempt *attempt, struct nb_failure *f) {
         forget_secrets(load);
         if (r < 0 || attempt->is_rehearsal)
                 return r;
-        r = nb_load_node_name(&load->settings, node_name, f);
+        /* Without one, the name is not from the metadata. */
+        if (load->settings.node_name[0])
+                r = nb_load_node_name(&load->settings, "", node_name, f);
         return r < 0 ? r : nb_load_verify(load, f);
 }
 

@@ -98,6 +98,7 @@ int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
 
 void nb_load_done(struct nb_load *load);
 
-/* The name in the settings, or the host name. NB_NODE_NAME_INVALID, NB_NODE_NAME_LOCALHOST. */
-int nb_load_node_name(const struct nb_settings *settings,
+/* The name in the settings; otherwise `by_default`, unless it is ""; otherwise the host name.
+ * NB_NODE_NAME_INVALID, NB_NODE_NAME_LOCALHOST, NB_HOST_NAME_UNSET. */
+int nb_load_node_name(const struct nb_settings *settings, const char *by_default,
                       char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -29,6 +30,7 @@ struct given {
         /* The state that install has found on this machine. */
         enum nb_node_state state;
         const char *valid_until; /* of the certificate */
+        const char *name;        /* of the node, unless settings or metadata have one; or "" */
         bool has_fallback;       /* the certificate is still usable if joining again fails */
 };
 
@@ -137,6 +139,38 @@ static int read_metadata(struct given *given, struct nb_failure *f) {
         return r;
 }
 
+struct naming {
+        const struct given *given;
+        char name[NB_NODE_NAME_MAX + 1];
+};
+
+static int find_name(void *userdata, struct nb_failure *f) {
+        struct naming *naming = userdata;
+
+        return nb_load_node_name(&naming->given->load.settings, naming->given->name, naming->name,
+                                 f);
+}
+
+/* A host name from DHCP may be set later in the boot. */
+static int await_name(struct given *given, char ret_name[static NB_NODE_NAME_MAX + 1],
+                      struct nb_failure *f) {
+        struct naming naming = { .given = given };
+        uint64_t deadline_ms = limit_time(given);
+        time_t since = 0;
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
+                                      .attempt = find_name,
+                                      .userdata = &naming,
+                                      .waiting_since = &since };
+        int r = nb_retry_run(&loop, f);
+
+        nb_log_field(NB_FIELD_ATTEMPT, NULL);
+        if (r >= 0)
+                memcpy(ret_name, naming.name, sizeof(naming.name));
+        else
+                nb_retry_given_up(deadline_ms, deadline_ms - given->started_ms, "timeout", f);
+        return r;
+}
+
 static void report_ignored(const char *ignored) {
         if (ignored[0])
                 nb_log(LOG_NOTICE, NB_KEYS_IGNORED,
@@ -159,7 +193,7 @@ static int join_given(struct given *given, struct nb_failure *f) {
         r = read_metadata(given, f);
         if (r < 0)
                 return r;
-        r = nb_load_node_name(settings, node_name, f);
+        r = await_name(given, node_name, f);
         if (r < 0)
                 return r;
         report_ignored(settings->ignored);
@@ -172,12 +206,14 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
                                                      .attestation_key = NB_SECRET_INIT,
                                                      .state_fd = -1,
-                                                     .valid_until = "" };
+                                                     .valid_until = "",
+                                                     .name = "" };
         const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT);
         bool has_config = false;
         const struct nb_option rows[] = {
                 { "previous", "STATE", .ret_value = &previous },
                 { "valid-until", "TIME", .ret_value = &given.valid_until },
+                { "name", "NAME", .ret_value = &given.name },
                 { "kubelet-config-exists", NULL, .ret_switch = &has_config },
                 { NULL },
         };
@@ -189,8 +225,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                 return r;
         if (nb_node_state_parse(previous, &given.state) < 0)
                 return nb_failure_set(f, NB_USAGE, 0, "'--previous' has an unknown value");
-        given.has_fallback = given.state == NB_NODE_STATE_OTHER_CLUSTER ||
-                             given.state == NB_NODE_STATE_NOT_ROTATABLE;
+        given.has_fallback = nb_node_state_has_fallback(given.state);
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)nb_terminal_line_begin(STDERR_FILENO);

@@ -54,20 +54,23 @@ static int verify_credentials(const struct nb_sources *sources, struct nb_failur
         return 0;
 }
 
-static int choose_node_name(struct nb_context *context, const char *name, struct nb_failure *f) {
-        return nb_node_name_choose(name, context->host_name, context->node_name,
-                                   &context->is_override_needed, f);
-}
-
-static int load_node_name(struct nb_context *context, struct nb_failure *f) {
+int nb_context_choose_name(struct nb_context *context, const char *fixed, struct nb_failure *f) {
+        const char *configured = context->settings.node_name;
         int r = nb_sources_host_name(context->host_name, f);
 
         if (r < 0)
                 return r;
-        context->is_name_lowered = context->settings.node_name[0]
-                                           ? context->settings.is_node_name_lowered
-                                           : strpbrk(context->host_name, UPPER_CASE) != NULL;
-        return choose_node_name(context, context->settings.node_name, f);
+        snprintf(context->fixed_name, sizeof(context->fixed_name), "%s", fixed);
+        context->is_name_lowered = configured[0] ? context->settings.is_node_name_lowered
+                                                 : !fixed[0] && strpbrk(context->host_name,
+                                                                        UPPER_CASE) != NULL;
+        if (!configured[0] && !fixed[0] &&
+            !nb_host_name_is_set(context->root_fd, context->host_name)) {
+                context->node_name[0] = '\0';
+                return 0;
+        }
+        return nb_node_name_choose(configured[0] ? configured : fixed, context->host_name,
+                                   context->node_name, &context->is_override_needed, f);
 }
 
 int nb_context_read_record(const struct nb_context *context, struct nb_record *ret_record) {
@@ -76,22 +79,6 @@ int nb_context_read_record(const struct nb_context *context, struct nb_record *r
                                ret_record, &ignored);
 
         return r < 0 && r != -ENOMEM ? 0 : r;
-}
-
-int nb_context_recall(struct nb_context *context, struct nb_failure *f) {
-        struct nb_record record;
-        int r;
-
-        r = load_node_name(context, f);
-        if (r < 0 || context->settings.node_name[0])
-                return r;
-        r = nb_context_read_record(context, &record);
-        if (r < 0)
-                return nb_failure_set_memory(f);
-        if (r == 0 || !record.is_node_from_metadata)
-                return 0;
-        context->is_name_lowered = false;
-        return choose_node_name(context, record.node, f);
 }
 
 /* `metadata` may be NULL. */
@@ -127,50 +114,21 @@ int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *
         if (r < 0)
                 return r;
         r = load_documents(context, NULL, f);
-        return r < 0 ? r : nb_context_recall(context, f);
-}
-
-/* Sets the paths that the last join recorded. */
-static void recall_paths(int root_fd, struct nb_settings *settings) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-
-        if (nb_path_read(root_fd, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text) >= 0)
-                nb_kubelet_env_find_paths(text.data, text.len, settings);
-}
-
-void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sources *sources,
-                        bool is_by_record) {
-        *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
-        if (!is_by_record) {
-                nb_documents_salvage(sources, &context->settings);
-                return;
-        }
-        nb_settings_init(&context->settings);
-        recall_paths(root_fd, &context->settings);
+        nb_kubelet_paths_get(&context->settings, &context->wanted_paths);
+        return r;
 }
 
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
-                         struct nb_record *ret_record, struct nb_failure *ret_ignored,
-                         struct nb_failure *f) {
+                         struct nb_record *ret_record, struct nb_failure *f) {
         struct nb_settings *settings = &context->settings;
-        int r;
+        struct nb_kubelet_paths paths;
 
-        if (nb_context_load(context, root_fd, sources, ret_ignored) < 0) {
-                nb_context_done(context);
-                nb_context_salvage(context, root_fd, sources, false);
-        }
-        /* The settings may have changed since, or be in a credential, which only the service
-         * receives. */
-        recall_paths(root_fd, settings);
-        r = nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
-        if (r == 0) {
-                nb_settings_init(settings);
-                recall_paths(root_fd, settings);
-                r = nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
-        }
-        if (r > 0 && ret_record->kubeconfig[0])
-                memcpy(settings->kubeconfig, ret_record->kubeconfig, sizeof(settings->kubeconfig));
-        return r;
+        *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
+        /* A join that a crash has interrupted may not have written the file yet. */
+        nb_documents_salvage(sources, settings);
+        if (nb_kubelet_env_read_paths(root_fd, &paths) > 0)
+                nb_kubelet_paths_set(&paths, settings);
+        return nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
 }
 
 /* Parses metadata separately first, so that its errors are not reported as errors in root's files.
@@ -194,6 +152,7 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sec
                                                        .data = metadata->data,
                                                        .len = metadata->len };
         const struct nb_settings *settings = &joined->settings;
+        struct nb_kubelet_paths paths;
         int r;
 
         *joined = (struct nb_context){ .root_fd = context->root_fd,
@@ -207,12 +166,16 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sec
         r = load_documents(joined, metadata->data ? &document : NULL, f);
         if (r < 0)
                 return r;
-        joined->is_node_from_metadata = nb_setting_is_from(settings, NB_SETTING_NODE_NAME,
-                                                           METADATA_ORIGIN);
         joined->is_discard_from_metadata = settings->token_discard &&
                                            nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD,
                                                               METADATA_ORIGIN);
-        return load_node_name(joined, f);
+        nb_kubelet_paths_get(&context->settings, &paths);
+        nb_kubelet_paths_set(&paths, &joined->settings);
+        r = nb_context_choose_name(joined, context->fixed_name, f);
+        if (r < 0 || joined->node_name[0])
+                return r;
+        return nb_failure_set(f, NB_HOST_NAME_UNSET, 0,
+                              "the host name is '%s', which nobody has set", joined->host_name);
 }
 
 int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_failure *f) {

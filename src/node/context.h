@@ -17,16 +17,20 @@
 #include "kube/node_name.h"
 #include "method/cluster_identity.h"
 #include "method/method.h"
+#include "settings/kubelet_env.h"
 #include "settings/settings.h"
 #include "system/sources.h"
 
 struct nb_context {
         int root_fd; /* of --root, borrowed; -1 without */
         time_t now;
-        struct nb_sources *sources; /* borrowed */
-        struct nb_settings settings;
+        struct nb_sources *sources;  /* borrowed */
+        struct nb_settings settings; /* nb_node_inspect() replaces the paths of kubelet's files */
+        struct nb_kubelet_paths wanted_paths; /* as they are in the settings */
         char host_name[HOST_NAME_MAX + 1];
-        char node_name[NB_NODE_NAME_MAX + 1];
+        char fixed_name[NB_NODE_NAME_MAX +
+                        1];                   /* under which this machine has joined; "" for none */
+        char node_name[NB_NODE_NAME_MAX + 1]; /* nb_context_choose_name() */
         bool is_override_needed; /* kubelet needs --hostname-override to use node_name */
         bool is_name_lowered;    /* settings or host name have it with upper-case letters */
 
@@ -36,47 +40,37 @@ struct nb_context {
         struct nb_cluster_identity identity;
         bool is_metadata_wanted;       /* nb_bootstrap_wants_metadata() without any metadata */
         bool is_hash_from_metadata;    /* metadata supplied the k3s hash (nb_accept()) */
-        bool is_node_from_metadata;    /* metadata supplied node_name (nb_context_load_joined()) */
         bool is_discard_from_metadata; /* metadata supplied token.discard (likewise) */
 };
 
 /*
- * Calls nb_context_recall(). Release `context` with nb_context_done() even after a failure.
- * NB_SETTINGS_*, NB_NODE_NAME_INVALID. Endpoints, token and discovery file may be missing: a
- * machine that has joined needs none.
+ * Sets everything but the node name. Release `context` with nb_context_done() even after a failure.
+ * NB_SETTINGS_*. Endpoints, token and discovery file may be missing: a machine that has joined
+ * needs none.
  */
 int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *sources,
                     struct nb_failure *f);
 
 /*
- * For use after nb_context_load() has failed, to find the files of a machine that has joined: sets
- * paths, but no node name and no cluster identity. With `is_by_record` these are the paths that the
- * last join recorded, or the default ones; otherwise those of the settings that are valid.
+ * Sets the node name: that of the settings; otherwise `fixed`, the name under which this machine
+ * has joined, or ""; otherwise the host name. It stays "" if nobody has set the host name yet.
+ * NB_NODE_NAME_INVALID.
  */
-void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sources *sources,
-                        bool is_by_record);
+int nb_context_choose_name(struct nb_context *context, const char *fixed, struct nb_failure *f);
 
 /*
- * For `reset`, which needs only the paths of the last join: loads `context`, or salvages it if that
- * fails, for the reason in *ret_ignored. Then applies the paths that the last join recorded and
- * reads the record; if there is none, also tries the default paths. 1; 0 if there is no record;
- * NB_INSTALLED_*.
+ * For `reset`, which needs only the paths of the last join: those in node-bootstrap.env, or of
+ * settings that are valid. Reads the record. 1; 0 if there is none; NB_INSTALLED_*.
  */
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
-                         struct nb_record *ret_record, struct nb_failure *ret_ignored,
-                         struct nb_failure *f);
-
-/*
- * Sets the node name: from the settings; if they have none, from the record of a join that got it
- * from metadata, which is not asked again; otherwise the host name. NB_NODE_NAME_INVALID.
- */
-int nb_context_recall(struct nb_context *context, struct nb_failure *f);
+                         struct nb_record *ret_record, struct nb_failure *f);
 
 /*
  * Loads into `joined` the context for verifying and installing the handoff of `join`: like
- * `context`, but without the node name from the record, and with the settings in `metadata` (its
- * data may be NULL), below all settings of this machine and limited to what metadata may set.
- * NB_HANDOFF_MALFORMED and NB_HANDOFF_UNTRUSTED for `metadata`, and as nb_context_load().
+ * `context`, with its paths, but with the settings in `metadata` (its data may be NULL), below all
+ * settings of this machine and limited to what metadata may set. NB_HANDOFF_MALFORMED and
+ * NB_HANDOFF_UNTRUSTED for `metadata`; NB_HOST_NAME_UNSET without a node name; and as
+ * nb_context_load().
  */
 int nb_context_load_joined(const struct nb_context *context, const struct nb_secret *metadata,
                            struct nb_context *joined, struct nb_failure *f);

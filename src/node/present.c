@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "kube/kubeconfig.h"
+#include "node/machine_facts.h"
 #include "node/present.h"
 #include "system/clock.h"
 
@@ -23,10 +24,14 @@
 
 /* --- Reading --- */
 
+struct place {
+        int root_fd;
+        const struct nb_kubelet_paths *paths;
+};
+
 /* A relative path in a kubeconfig is relative to its folder (clientcmd ResolveLocalPaths). */
-static int resolve_path(const struct nb_context *context, const char *path,
-                        char ret[static PATH_SIZE]) {
-        const char *kubeconfig = context->settings.kubeconfig, *slash = strrchr(kubeconfig, '/');
+static int resolve_path(const struct place *place, const char *path, char ret[static PATH_SIZE]) {
+        const char *kubeconfig = place->paths->kubeconfig, *slash = strrchr(kubeconfig, '/');
         int folder_len = path[0] == '/' ? 0 : (int)(slash + 1 - kubeconfig);
 
         return snprintf(ret, PATH_SIZE, "%.*s%s", folder_len, kubeconfig, path) >= PATH_SIZE
@@ -34,21 +39,21 @@ static int resolve_path(const struct nb_context *context, const char *path,
                        : 0;
 }
 
-static int read_file(const struct nb_context *context, const char *file, struct nb_secret *ret) {
+static int read_file(const struct place *place, const char *file, struct nb_secret *ret) {
         char path[PATH_SIZE];
-        int r = resolve_path(context, file, path);
+        int r = resolve_path(place, file, path);
 
-        return r < 0 ? r : nb_path_read(context->root_fd, path, PEM_FILE_MAX, ret);
+        return r < 0 ? r : nb_path_read(place->root_fd, path, PEM_FILE_MAX, ret);
 }
 
 /* Certificate and key are usually in one file. Each may also be embedded, which takes precedence
  * (clientcmd). -ENOMEM. */
-static int read_client(const struct nb_context *context, struct nb_kubeconfig_client *client,
-                       bool is_key, struct nb_present *present) {
+static int read_client(const struct place *place, struct nb_kubeconfig_client *client, bool is_key,
+                       struct nb_present *present) {
         struct nb_secret *pem = is_key ? &client->key : &client->certificate;
         const char *file = is_key ? client->key_file : client->certificate_file,
-                   *origin = pem->data || !file ? context->settings.kubeconfig : file;
-        int r = pem->data || !file ? 0 : read_file(context, file, pem);
+                   *origin = pem->data || !file ? place->paths->kubeconfig : file;
+        int r = pem->data || !file ? 0 : read_file(place, file, pem);
 
         if (r == -ENOMEM)
                 return r;
@@ -74,13 +79,13 @@ static int read_client(const struct nb_context *context, struct nb_kubeconfig_cl
         return r == -ENOMEM ? r : 0;
 }
 
-static int read_ca(const struct nb_context *context, const struct nb_kubeconfig_client *client,
+static int read_ca(const struct place *place, const struct nb_kubeconfig_client *client,
                    struct nb_present *present) {
-        const char *file = client->ca_file ? client->ca_file : context->settings.ca_file;
+        const char *file = client->ca_file ? client->ca_file : place->paths->ca_file;
         _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
         int r;
 
-        r = read_file(context, file, &ca);
+        r = read_file(place, file, &ca);
         if (r < 0)
                 return r;
         return nb_certificates_parse(ca.data, ca.len, true, &present->ca);
@@ -88,28 +93,28 @@ static int read_ca(const struct nb_context *context, const struct nb_kubeconfig_
 
 /* A machine that was copied file by file has a file here. kubelet loads it and refuses to renew
  * it. */
-static bool is_current_a_file(const struct nb_context *context,
+static bool is_current_a_file(const struct place *place,
                               const struct nb_kubeconfig_client *client) {
         char path[PATH_SIZE], current[PATH_SIZE];
         _cleanup_(nb_closep) int fd = -1;
         struct stat st;
 
         snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
-                 context->settings.certificate_directory);
-        if (!client->certificate_file ||
-            resolve_path(context, client->certificate_file, path) < 0 || strcmp(path, current) != 0)
+                 place->paths->certificate_directory);
+        if (!client->certificate_file || resolve_path(place, client->certificate_file, path) < 0 ||
+            strcmp(path, current) != 0)
                 return false;
-        fd = nb_path_open(context->root_fd, current, O_PATH | O_NOFOLLOW);
+        fd = nb_path_open(place->root_fd, current, O_PATH | O_NOFOLLOW);
         return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static int read_kubeconfig(const struct nb_context *context, struct nb_present *present,
+static int read_kubeconfig(const struct place *place, struct nb_present *present,
                            struct nb_kubeconfig_client *ret_client, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *path = context->settings.kubeconfig;
+        const char *path = place->paths->kubeconfig;
         int r;
 
-        r = nb_path_read(context->root_fd, path, NB_KUBECONFIG_MAX, &text);
+        r = nb_path_read(place->root_fd, path, NB_KUBECONFIG_MAX, &text);
         if (r >= 0)
                 return nb_kubeconfig_parse_client(path, text.data, text.len, ret_client, f);
         if (r == -EBADF || r == -EFBIG)
@@ -127,39 +132,42 @@ static int read_kubeconfig(const struct nb_context *context, struct nb_present *
 }
 
 /* Reads certificate, key, CA and record, with what the kubeconfig names. */
-static int read_named(const struct nb_context *context, struct nb_kubeconfig_client *client,
+static int read_named(const struct place *place, struct nb_kubeconfig_client *client,
                       struct nb_present *present) {
         bool is_embedded = client->certificate.data;
+        struct nb_failure ignored = { 0 };
         int r;
 
-        r = read_client(context, client, false, present);
+        r = read_client(place, client, false, present);
         if (r < 0 || present->state != NB_NODE_STATE_USABLE)
                 return r;
-        r = read_client(context, client, true, present);
+        r = read_client(place, client, true, present);
         if (r < 0 || present->state != NB_NODE_STATE_USABLE)
                 return r;
         /* A CA file that cannot be read does not identify the cluster. */
-        r = read_ca(context, client, present);
+        r = read_ca(place, client, present);
         if (r == -ENOMEM)
                 return r;
-        r = nb_context_read_record(context, &present->record);
+        r = nb_record_read(place->root_fd, place->paths->certificate_directory, &present->record,
+                           &ignored);
+        if (r < 0 && r != -ENOMEM)
+                r = 0;
         if (r < 0)
                 return r;
         present->has_record = r > 0;
-        present->is_file = !is_embedded && is_current_a_file(context, client);
+        present->is_file = !is_embedded && is_current_a_file(place, client);
         return 0;
 }
 
 /* A join writes the record before the link. If it was interrupted in between, the link is that of
  * an earlier join, maybe to another cluster than the record names. A renewed certificate is newer
  * than the recorded one. */
-static bool is_older_than_record(const struct nb_context *context,
-                                 const struct nb_present *present) {
+static bool is_older_than_record(const struct place *place, const struct nb_present *present) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         _cleanup_(nb_certificates_freep) struct nb_certificates *recorded = NULL;
 
         return present->has_record && present->chain &&
-               read_file(context, present->record.certificate, &pem) >= 0 &&
+               read_file(place, present->record.certificate, &pem) >= 0 &&
                nb_certificates_parse(pem.data, pem.len, true, &recorded) >= 0 &&
                nb_certificate_not_before(present->chain, 0) <
                        nb_certificate_not_before(recorded, 0);
@@ -167,7 +175,7 @@ static bool is_older_than_record(const struct nb_context *context,
 
 /* The kubeconfig names no certificate that can be read: looks into kubelet's store, where the join
  * and kubelet's own rotation put it. Keeps state and reason. */
-static int read_store(const struct nb_context *context, struct nb_present *present) {
+static int read_store(const struct place *place, struct nb_present *present) {
         char current[PATH_SIZE];
         struct nb_kubeconfig_client client = { .certificate = NB_SECRET_INIT,
                                                .key = NB_SECRET_INIT,
@@ -180,13 +188,13 @@ static int read_store(const struct nb_context *context, struct nb_present *prese
         nb_present_done(present);
         present->state = NB_NODE_STATE_USABLE;
         snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
-                 context->settings.certificate_directory);
-        r = read_named(context, &client, present);
+                 place->paths->certificate_directory);
+        r = read_named(place, &client, present);
         nb_kubeconfig_client_done(&client);
         if (r < 0)
                 return r;
         if (present->state != NB_NODE_STATE_USABLE || present->is_file ||
-            is_older_than_record(context, present)) {
+            is_older_than_record(place, present)) {
                 nb_certificates_free(present->chain);
                 present->chain = NULL;
         }
@@ -195,40 +203,39 @@ static int read_store(const struct nb_context *context, struct nb_present *prese
         return 0;
 }
 
-static int read_all(const struct nb_context *context, struct nb_present *present,
-                    struct nb_failure *f) {
+static int read_all(const struct place *place, struct nb_present *present, struct nb_failure *f) {
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
         bool is_damaged;
         int r;
 
-        r = read_kubeconfig(context, present, &client, f);
+        r = read_kubeconfig(place, present, &client, f);
         is_damaged = r == -EBADMSG;
         if (is_damaged)
                 present->state = CONCLUDE(&present->why, NB_NODE_STATE_UNREADABLE, 0,
                                           "'%s' is damaged: it is no kubeconfig",
-                                          context->settings.kubeconfig);
+                                          place->paths->kubeconfig);
         else if (r >= 0 && present->state == NB_NODE_STATE_USABLE)
-                r = read_named(context, &client, present);
+                r = read_named(place, &client, present);
         if ((r < 0 && !is_damaged) || present->state == NB_NODE_STATE_USABLE)
                 return r;
-        r = read_store(context, present);
+        r = read_store(place, present);
         if (r < 0 || !is_damaged)
                 return r;
         /* Any other file may have been put there by mistake in the settings. */
         if (!present->has_record ||
-            strcmp(present->record.kubeconfig, context->settings.kubeconfig) != 0)
+            strcmp(present->record.kubeconfig, place->paths->kubeconfig) != 0)
                 return -EBADMSG;
         nb_failure_clear(f);
         return 0;
 }
 
-int nb_present_read(const struct nb_context *context, struct nb_present *present,
+int nb_present_read(int root_fd, const struct nb_kubelet_paths *paths, struct nb_present *present,
                     struct nb_failure *f) {
         int r;
 
         *present = (struct nb_present){ .state = NB_NODE_STATE_USABLE };
-        r = read_all(context, present, f);
+        r = read_all(&(struct place){ root_fd, paths }, present, f);
         return r == -ENOMEM ? nb_failure_set_memory(f) : r;
 }
 
@@ -245,11 +252,13 @@ bool nb_node_state_is_joined(enum nb_node_state state) {
         return state == NB_NODE_STATE_USABLE || state == NB_NODE_STATE_NOT_YET_VALID;
 }
 
-bool nb_present_is_mendable(const struct nb_present *present) {
-        const struct nb_record *record = &present->record;
+bool nb_inspection_is_kept(const struct nb_inspection *inspection) {
+        return nb_node_state_is_joined(inspection->state) ||
+               nb_node_state_has_fallback(inspection->state);
+}
 
-        return present->has_record && record->kubeconfig[0] &&
-               (present->ca || record->n_ca_hashes == 0);
+bool nb_present_is_mendable(const struct nb_present *present) {
+        return present->has_record && (present->ca || present->record.n_ca_hashes == 0);
 }
 
 /* The expiry of the certificate that expires first. */
@@ -261,6 +270,104 @@ static time_t find_chain_end(const struct nb_certificates *chain) {
                         end = nb_certificate_not_after(chain, i);
         return end;
 }
+
+static enum nb_likeness find_likeness(const struct nb_node *node) {
+        return node->present.has_record
+                       ? nb_facts_compare(&node->facts, &node->present.record.facts)
+                       : NB_LIKENESS_SAME;
+}
+
+/* The name in the certificate; without one, that in the record. */
+static void find_name(const struct nb_node *node, char ret[static NB_NODE_NAME_MAX + 1]) {
+        char name[NB_CERTIFICATE_NODE_SIZE] = "";
+
+        ret[0] = '\0';
+        if (node->present.chain)
+                nb_certificate_node_name(node->present.chain, name);
+        if (name[0])
+                (void)nb_node_name_parse(name, strlen(name), ret);
+        else if (node->present.has_record)
+                memcpy(ret, node->present.record.node, sizeof(node->present.record.node));
+}
+
+/* A name that the settings chose does not depend on the host name. */
+static bool is_renamed(const struct nb_node *node) {
+        return find_likeness(node) == NB_LIKENESS_RENAMED &&
+               !strcmp(node->present.record.node, node->present.record.facts.host_name);
+}
+
+static enum nb_node_state classify_chain(const struct nb_node *node, const char *name,
+                                         struct nb_failure *why) {
+        char text[NB_SUBJECT_SIZE], at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
+        const struct nb_certificates *chain = node->present.chain;
+        time_t end = find_chain_end(chain), begin = nb_certificate_not_before(chain, 0);
+
+        nb_time_format(node->now, clock);
+        nb_time_format(begin > node->now ? begin : end, at);
+        if (node->present.key && nb_certificate_verify_key(chain, node->present.key) < 0)
+                return CONCLUDE(why, NB_NODE_STATE_UNREADABLE, 0,
+                                "the client certificate does not match its key");
+        if (!name[0] || !nb_certificate_is_for_node(chain, name, false)) {
+                nb_certificate_subject(chain, 0, text);
+                return CONCLUDE(why, NB_NODE_STATE_UNREADABLE, 0,
+                                "the client certificate is for '%.160s'; expected a node "
+                                "(O=system:nodes,CN=system:node:NAME)",
+                                text);
+        }
+        if (end < node->now)
+                return CONCLUDE(why, NB_NODE_STATE_EXPIRED, 0,
+                                "the client certificate expired at %s; this machine's clock says "
+                                "%s",
+                                at, clock);
+        if (find_likeness(node) == NB_LIKENESS_COPY) {
+                nb_facts_describe(&node->facts, &node->present.record.facts, text, sizeof(text));
+                return CONCLUDE(why, NB_NODE_STATE_COPIED, 0,
+                                "the client certificate is for node '%s', and this machine is a "
+                                "copy of the one that joined: its %s differ",
+                                name, text);
+        }
+        if (node->present.is_file)
+                return CONCLUDE(why, NB_NODE_STATE_NOT_ROTATABLE, 0,
+                                "'%s/" NB_STORE_CURRENT
+                                "' is a file; expected a link, which kubelet needs to renew the "
+                                "certificate",
+                                node->paths.certificate_directory);
+        if (begin > node->now)
+                return CONCLUDE(why, NB_NODE_STATE_NOT_YET_VALID, 0,
+                                "the client certificate is valid from %s; this machine's clock "
+                                "says %s",
+                                at, clock);
+        return CONCLUDE(why, NB_NODE_STATE_USABLE, 0,
+                        "the client certificate is for node '%s' and valid until %s", name, at);
+}
+
+void nb_node_classify(struct nb_node *node) {
+        const struct nb_present *present = &node->present;
+        struct nb_inspection inspection = { .state = present->state };
+        struct nb_failure why = present->why, judged = { 0 };
+
+        find_name(node, inspection.node);
+        if (present->chain) {
+                inspection.state = classify_chain(node, inspection.node, &judged);
+                nb_time_format(nb_certificate_not_after(present->chain, 0), inspection.not_after);
+        }
+        if (present->state == NB_NODE_STATE_USABLE) {
+                why = judged;
+        } else if (nb_node_state_is_joined(inspection.state)) {
+                inspection.state = NB_NODE_STATE_WITHOUT_KUBECONFIG;
+                nb_failure_add(&why, ", but there is a certificate for this node, valid until %s",
+                               inspection.not_after);
+        } else {
+                inspection.state = present->state;
+                inspection.not_after[0] = '\0';
+        }
+        inspection.is_copy = find_likeness(node) == NB_LIKENESS_COPY;
+        inspection.is_renamed = is_renamed(node);
+        memcpy(inspection.detail, why.detail, sizeof(inspection.detail));
+        node->inspection = inspection;
+}
+
+/* --- What the settings want --- */
 
 /* Whether the CA file can be compared with the configured hashes, and matches none of them. */
 static bool does_ca_differ(const struct nb_present *present,
@@ -291,128 +398,123 @@ static bool is_other_cluster(const struct nb_present *present,
                does_ca_differ(present, identity);
 }
 
-static enum nb_node_state classify_chain(const struct nb_present *present,
-                                         const struct nb_context *context, struct nb_failure *why) {
-        char text[NB_SUBJECT_SIZE], at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
-        const struct nb_certificates *chain = present->chain;
-        time_t end = find_chain_end(chain), begin = nb_certificate_not_before(chain, 0);
+void nb_node_apply_settings(struct nb_node *node, const struct nb_context *context) {
+        const char *name = context->settings.node_name;
+        struct nb_inspection *inspection = &node->inspection;
+        struct nb_failure why = { 0 };
 
-        nb_time_format(context->now, clock);
-        nb_time_format(begin > context->now ? begin : end, at);
-        if (present->key && nb_certificate_verify_key(chain, present->key) < 0)
-                return CONCLUDE(why, NB_NODE_STATE_UNREADABLE, 0,
-                                "the client certificate does not match its key");
-        if (!nb_certificate_is_for_node(chain, context->node_name, false)) {
-                nb_certificate_subject(chain, 0, text);
-                return CONCLUDE(why, NB_NODE_STATE_OTHER_NODE, 0,
-                                "the client certificate is for '%.160s'; expected node '%s'", text,
-                                context->node_name);
-        }
-        if (end < context->now)
-                return CONCLUDE(why, NB_NODE_STATE_EXPIRED, 0,
-                                "the client certificate expired at %s; this machine's clock says "
-                                "%s",
-                                at, clock);
-        if (is_other_cluster(present, &context->identity))
-                return CONCLUDE(why, NB_NODE_STATE_OTHER_CLUSTER, 0,
-                                "%s changed since the last join (%s) and matches no certificate in "
-                                "the CA file",
-                                context->identity.name, present->record.joined_at);
-        if (present->is_file)
-                return CONCLUDE(why, NB_NODE_STATE_NOT_ROTATABLE, 0,
-                                "'%s/" NB_STORE_CURRENT
-                                "' is a file; expected a link, which kubelet needs to renew the "
-                                "certificate",
-                                context->settings.certificate_directory);
-        if (begin > context->now)
-                return CONCLUDE(why, NB_NODE_STATE_NOT_YET_VALID, 0,
-                                "the client certificate is valid from %s; this machine's clock "
-                                "says %s",
-                                at, clock);
-        return CONCLUDE(why, NB_NODE_STATE_USABLE, 0,
-                        "the client certificate is for this node and valid until %s", at);
-}
-
-void nb_present_classify(const struct nb_present *present, const struct nb_context *context,
-                         struct nb_inspection *ret_inspection) {
-        struct nb_inspection inspection = { .state = present->state };
-        struct nb_failure why = present->why, judged = { 0 };
-
-        if (present->chain) {
-                inspection.state = classify_chain(present, context, &judged);
-                nb_time_format(nb_certificate_not_after(present->chain, 0), inspection.not_after);
-        }
-        if (present->state == NB_NODE_STATE_USABLE) {
-                why = judged;
-        } else if (nb_node_state_is_joined(inspection.state)) {
-                inspection.state = NB_NODE_STATE_WITHOUT_KUBECONFIG;
-                nb_failure_add(&why, ", but there is a certificate for this node, valid until %s",
-                               inspection.not_after);
-        } else {
-                inspection.state = present->state;
-                inspection.not_after[0] = '\0';
-        }
-        inspection.fallback = inspection.state == NB_NODE_STATE_OTHER_CLUSTER ||
-                              inspection.state == NB_NODE_STATE_NOT_ROTATABLE;
-        memcpy(inspection.node, context->node_name, sizeof(inspection.node));
-        memcpy(inspection.detail, why.detail, sizeof(inspection.detail));
-        *ret_inspection = inspection;
+        if (!nb_inspection_is_kept(inspection))
+                return;
+        if (name[0] && strcmp(name, inspection->node) != 0)
+                inspection->state = CONCLUDE(
+                        &why, NB_NODE_STATE_OTHER_NODE, 0,
+                        "the client certificate is for node '%s', and node.name in %s is "
+                        "'%s'",
+                        inspection->node, context->settings.origin[NB_SETTING_NODE_NAME], name);
+        else if (is_other_cluster(&node->present, &context->identity))
+                inspection->state = CONCLUDE(
+                        &why, NB_NODE_STATE_OTHER_CLUSTER, 0,
+                        "%s changed since the last join (%s) and matches no certificate "
+                        "in the CA file",
+                        context->identity.name, node->present.record.joined_at);
+        else
+                return;
+        memcpy(inspection->detail, why.detail, sizeof(inspection->detail));
 }
 
 /* --- The whole --- */
 
-bool nb_inspection_is_kept(const struct nb_inspection *inspection) {
-        return nb_node_state_is_joined(inspection->state) || inspection->fallback;
-}
-
-/* With a context that is loaded or salvaged. */
 static int inspect(struct nb_node *node, struct nb_failure *f) {
-        struct nb_context *context = &node->context;
-        char name[NB_CERTIFICATE_NODE_SIZE];
-        int r = nb_present_read(context, &node->present, f);
-
-        if (r < 0)
-                return r;
-        if (!context->node_name[0] && node->present.chain) {
-                nb_certificate_node_name(node->present.chain, name);
-                (void)nb_node_name_parse(name, strlen(name), context->node_name);
-        }
-        nb_present_classify(&node->present, context, &node->inspection);
-        return 0;
-}
-
-int nb_node_inspect(int root_fd, struct nb_sources *sources, bool are_settings_hidden,
-                    struct nb_node *ret_node, struct nb_failure *f) {
-        struct nb_failure settings = { 0 };
-        bool is_loaded;
         int r;
 
-        *ret_node = (struct nb_node){ 0 };
-        is_loaded = nb_context_load(&ret_node->context, root_fd, sources, &settings) >= 0;
-        if (is_loaded) {
-                r = inspect(ret_node, f);
-                if (!are_settings_hidden ||
-                    (r >= 0 && nb_inspection_is_kept(&ret_node->inspection)))
-                        return r;
-        }
-        for (unsigned is_by_record = is_loaded;; is_by_record++) {
-                nb_node_done(ret_node);
-                nb_failure_clear(f);
-                ret_node->settings = settings;
-                nb_context_salvage(&ret_node->context, root_fd, sources, is_by_record);
-                r = inspect(ret_node, f);
-                if (is_by_record || (r >= 0 && nb_inspection_is_kept(&ret_node->inspection)))
-                        return r;
-        }
+        nb_present_done(&node->present);
+        r = nb_present_read(node->root_fd, &node->paths, &node->present, f);
+        if (r >= 0)
+                nb_node_classify(node);
+        return r;
+}
+
+/* Finds the paths and who this machine is. -ENOMEM; NB_INTERNAL. */
+static int begin(int root_fd, struct nb_node *ret_node, struct nb_failure *f) {
+        int r;
+
+        *ret_node = (struct nb_node){ .root_fd = root_fd, .now = time(NULL) };
+        r = nb_kubelet_env_read_paths(root_fd, &ret_node->paths);
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        ret_node->is_env_current = r > 0;
+        r = nb_facts_read(root_fd, &ret_node->facts);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot compute SHA-256: %m") : 0;
 }
 
 int nb_node_inspect_disk(int root_fd, struct nb_node *ret_node, struct nb_failure *f) {
-        *ret_node = (struct nb_node){ 0 };
-        nb_context_salvage(&ret_node->context, root_fd, NULL, true);
-        return inspect(ret_node, f);
+        int r = begin(root_fd, ret_node, f);
+
+        return r < 0 ? r : inspect(ret_node, f);
+}
+
+/* Whether the files are those of a join that lasts. */
+static bool has_lasting_join(const struct nb_node *node) {
+        return nb_inspection_is_kept(&node->inspection) ||
+               node->inspection.state == NB_NODE_STATE_WITHOUT_KUBECONFIG;
+}
+
+/* The paths of the settings count as long as there is no join in other ones. */
+static int inspect_all(const struct nb_context *context, struct nb_node *node,
+                       struct nb_failure *f) {
+        const struct nb_kubelet_paths *wanted = &context->wanted_paths;
+        int r = begin(context->root_fd, node, f);
+
+        if (r < 0)
+                return r;
+        if (!node->is_env_current)
+                node->paths = *wanted;
+        r = inspect(node, f);
+        if (nb_kubelet_paths_are_equal(&node->paths, wanted) || (r >= 0 && has_lasting_join(node)))
+                return r;
+        nb_failure_clear(f);
+        node->paths = *wanted;
+        node->is_env_current = false;
+        return inspect(node, f);
+}
+
+const char *nb_node_fixed_name(const struct nb_node *node) {
+        const struct nb_inspection *inspection = &node->inspection;
+
+        return !inspection->is_copy && (node->present.has_record || has_lasting_join(node))
+                       ? inspection->node
+                       : "";
+}
+
+int nb_node_inspect(struct nb_context *context, struct nb_node *ret_node, struct nb_failure *f) {
+        int r = inspect_all(context, ret_node, f);
+
+        if (r < 0)
+                return r;
+        nb_kubelet_paths_set(&ret_node->paths, &context->settings);
+        r = nb_context_choose_name(context, nb_node_fixed_name(ret_node), f);
+        if (r < 0)
+                return r;
+        nb_node_apply_settings(ret_node, context);
+        return 0;
+}
+
+int nb_node_record_facts(const struct nb_node *node) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        struct nb_record record = node->present.record;
+        _cleanup_(nb_closep) int fd = -1;
+        int r;
+
+        (void)nb_facts_update(&node->facts, &record.facts);
+        r = nb_state_file_format(&nb_record_file, &record, &text);
+        if (r < 0)
+                return r;
+        fd = nb_path_open(node->root_fd, node->paths.certificate_directory, O_RDONLY | O_DIRECTORY);
+        return fd < 0 ? fd : nb_file_write(fd, NB_RECORD_FILE, 0644, text.data, text.len);
 }
 
 void nb_node_done(struct nb_node *node) {
-        nb_context_done(&node->context);
         nb_present_done(&node->present);
 }

@@ -6,11 +6,13 @@
  * they are usable. The classification depends on its arguments only.
  *
  * The rule is kubelet's own (isClientConfigStillValid): a kubeconfig with client certificate and
- * key, and no certificate of the chain past NotAfter. In addition the certificate must be for this
- * node, not for a cluster that was replaced in the settings, and in a form that kubelet can renew.
+ * key, and no certificate of the chain past NotAfter. In addition the certificate must be for a
+ * node, in a form that kubelet can renew, and this machine must not be a copy of the one that
+ * joined (node/machine_facts.h). The name of the node is fixed at the join.
  */
 
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/failure.h"
 #include "crypto/certificate.h"
@@ -18,6 +20,8 @@
 #include "files/handoff.h"
 #include "files/record.h"
 #include "node/context.h"
+#include "node/machine_facts.h"
+#include "settings/kubelet_env.h"
 
 struct nb_present {
         enum nb_node_state state; /* NB_NODE_STATE_USABLE if everything could be read */
@@ -31,18 +35,15 @@ struct nb_present {
         struct nb_record record; /* of our last join */
 };
 
-/* Fails with NB_TARGET_NOT_KUBECONFIG if the file at that path is not a kubeconfig; it must not be
- * overwritten. Release `present` with nb_present_done() even after a failure. */
-int nb_present_read(const struct nb_context *context, struct nb_present *present,
+/* Reads what the files at `paths` lead to. Fails with NB_TARGET_NOT_KUBECONFIG if the file at that
+ * path is not a kubeconfig; it must not be overwritten. Release `present` with nb_present_done()
+ * even after a failure. */
+int nb_present_read(int root_fd, const struct nb_kubelet_paths *paths, struct nb_present *present,
                     struct nb_failure *f);
 void nb_present_done(struct nb_present *present);
 
-void nb_present_classify(const struct nb_present *present, const struct nb_context *context,
-                         struct nb_inspection *ret_inspection);
-
 /* Whether nb_restore_kubeconfig() can write the kubeconfig of NB_NODE_STATE_WITHOUT_KUBECONFIG: it
- * needs the record, of a version that records proxy and TLS server name, and the CA file unless the
- * last join used the system's CAs. */
+ * needs the record, and the CA file unless the last join used the system's CAs. */
 bool nb_present_is_mendable(const struct nb_present *present);
 
 /* No join is needed: usable, or not yet valid. */
@@ -51,30 +52,48 @@ bool nb_node_state_is_joined(enum nb_node_state state);
 /* Needs no join, or keeps its certificate if joining again fails. */
 bool nb_inspection_is_kept(const struct nb_inspection *inspection);
 
-/* The state of this machine, as the service would find it at its next start. */
+/* What is on the disk of this machine. */
 struct nb_node {
-        struct nb_context context;
-        struct nb_failure settings; /* why the settings cannot be used; NB_NONE: they can */
+        int root_fd; /* borrowed */
+        time_t now;
+        struct nb_kubelet_paths paths;
+        bool is_env_current;   /* node-bootstrap.env exists, and has these paths */
+        struct nb_facts facts; /* of this machine, now */
         struct nb_present present;
         struct nb_inspection inspection;
 };
 
 /*
- * Writes nothing. Kubelet must start even if the settings cannot be read: then this looks at the
- * paths of the settings that are valid, and at those that the last join recorded or the default
- * ones; the node name is taken from the certificate, and whether another cluster is configured is
- * not checked. `are_settings_hidden`: only the service can read some of the settings. If the others
- * lead to no certificate that is kept (nb_inspection_is_kept()), this looks at the recorded or
- * default paths in the same way. Fails as nb_present_read(). Release `node` with nb_node_done()
- * even then.
- */
-int nb_node_inspect(int root_fd, struct nb_sources *sources, bool are_settings_hidden,
-                    struct nb_node *ret_node, struct nb_failure *f);
-
-/*
- * What is on disk, without settings and credentials: at the paths that the last join recorded, or
- * at the default ones. The node name is that of the certificate. Fails as nb_present_read().
- * Release `node` with nb_node_done() even then.
+ * Whether the certificate on disk can be used: the one answer, for the gate, the service, and every
+ * command that shows it. Reads certificate, key, kubeconfig, record, and which machine this is; no
+ * settings and no credential, which may be damaged or missing. The paths are those in
+ * node-bootstrap.env, or the default ones. Writes nothing. Fails as nb_present_read(). Release
+ * `node` with nb_node_done() even then.
  */
 int nb_node_inspect_disk(int root_fd, struct nb_node *ret_node, struct nb_failure *f);
+
+/* Sets node->inspection from all other members. Pure. */
+void nb_node_classify(struct nb_node *node);
+
+/*
+ * Whether the settings require another join although the certificate can be used: they have another
+ * node name, or hashes of another cluster. If so, changes node->inspection: the certificate is the
+ * fallback. Without a record, the settings are not compared with the cluster.
+ */
+void nb_node_apply_settings(struct nb_node *node, const struct nb_context *context);
+
+/* The name under which this machine has joined. "" if nothing says that it was this machine: then
+ * its host name names the node. */
+const char *nb_node_fixed_name(const struct nb_node *node);
+
+/*
+ * For the service, with a loaded context: as nb_node_inspect_disk(), but if node-bootstrap.env is
+ * missing, or its paths lead to no certificate that is kept, looks at the paths of the settings.
+ * Sets paths and node name of `context`, and applies its settings. Also fails as
+ * nb_context_choose_name().
+ */
+int nb_node_inspect(struct nb_context *context, struct nb_node *ret_node, struct nb_failure *f);
+
+/* Makes this machine the one that joined, in the record, which there must be. 0, -errno. */
+int nb_node_record_facts(const struct nb_node *node);
 void nb_node_done(struct nb_node *node);

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * node-bootstrap.env, an environment file that sets KUBELET_NODE_NAME for kubelet units that do not
- * read kubeadm-flags.env, such as OpenShift's.
+ * node-bootstrap.env, an environment file with a fixed path. It sets KUBELET_NODE_NAME for kubelet
+ * units that do not read kubeadm-flags.env, such as OpenShift's, and it says where kubelet's files
+ * are, so that a machine that has joined is recognized without its settings.
  */
 
 #include <stdbool.h>
@@ -15,14 +16,24 @@
 #define NB_KUBELET_ENV_FILE "node-bootstrap.env"
 #define NB_KUBELET_ENV_PATH NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE
 
-/*
- * Appends the contents of the file. If the settings set the path of the kubeconfig, the certificate
- * directory or the CA file, the file also contains it (NODE_BOOTSTRAP_KUBECONFIG,
- * NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY, NODE_BOOTSTRAP_CA_FILE): the path of this file is fixed, so
- * the others are found even if the settings cannot be read.
- */
-void nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
+/* Where kubelet's files of a join are. */
+struct nb_kubelet_paths {
+        char kubeconfig[NB_SETTINGS_PATH_MAX];
+        char certificate_directory[NB_SETTINGS_PATH_MAX];
+        char ca_file[NB_SETTINGS_PATH_MAX];
+};
+
+void nb_kubelet_paths_get(const struct nb_settings *settings, struct nb_kubelet_paths *ret_paths);
+void nb_kubelet_paths_set(const struct nb_kubelet_paths *paths, struct nb_settings *settings);
+bool nb_kubelet_paths_are_equal(const struct nb_kubelet_paths *a, const struct nb_kubelet_paths *b);
+
+/* Appends the contents of the file: the node name, and the paths that are not the default ones
+ * (NODE_BOOTSTRAP_KUBECONFIG, NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY, NODE_BOOTSTRAP_CA_FILE). */
+void nb_kubelet_env_format(const char *node_name, const struct nb_kubelet_paths *paths,
                            struct nb_buffer *ret);
 
-/* Sets these paths in `settings`, if the text has them. */
-void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_settings *settings);
+/* The paths of the last join: 1; the default ones if the file does not exist: 0; -ENOMEM. */
+int nb_kubelet_env_read_paths(int root_fd, struct nb_kubelet_paths *ret_paths);
+
+/* Finds the paths in the text; the default ones where it has none. */
+void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_kubelet_paths *ret_paths);

@@ -261,6 +261,7 @@ class Machine:
     CURRENT = "var/lib/kubelet/pki/kubelet-client-current.pem"
     RECORD = "var/lib/kubelet/pki/node-bootstrap.json"
     CA_FILE = "etc/kubernetes/pki/ca.crt"
+    ENV = "var/lib/kubelet/node-bootstrap.env"
 
     def __init__(self, path):
         self.path = path
@@ -376,7 +377,7 @@ class Machine:
             found = dict(word[2:].split("=", 1) for word in self.arguments[1:] if "=" in word)
             if "previous" in found:
                 run.note = {"verdict": found["previous"], "notAfter": found["valid-until"],
-                            "fallback": found["previous"] in ("other-cluster", "not-rotatable")}
+                            "fallback": found["previous"] in ("other-node", "other-cluster", "not-rotatable")}
         elif run.exit == 0 and (told := re.search("node '(.*?)' has already joined(; its certificate is valid until (.*))?", run.stderr)):
             run.note = {"verdict": "usable" if told[2] else "not-yet-valid", "node": told[1], "notAfter": told[3], "fallback": False}
         elif run.exit == 0 and (told := re.search("node '(.*?)' has joined, so kubelet can start", run.stderr)):
@@ -442,7 +443,8 @@ class Machine:
         path.chmod(0o600)
 
     def put_joined_before(self, identity, server, *, ca=None, embedded=False, kubeconfig=None, paths=None):
-        """A machine that kubelet or kubeadm joined: dated file, link, kubeconfig, and ca.crt where one is given."""
+        """A machine that kubelet or kubeadm joined: dated file, link, kubeconfig, and ca.crt where one is given. An earlier start of
+        the service has found it."""
         dated = f"{self.PKI}/kubelet-client-2026-01-02-03-04-05.pem"
         self.put(dated, identity.combined)
         link = self.target(self.CURRENT)
@@ -450,6 +452,7 @@ class Machine:
         link.symlink_to("/" + dated)
         if ca is not None:
             self.put(self.CA_FILE, ca.pem, 0o644)
+        self.put(self.ENV, f"KUBELET_NODE_NAME={NODE}\n", 0o644)
         self.put(kubeconfig or self.KUBECONFIG, node_kubeconfig(server, identity if embedded else None, paths or ["/" + self.CURRENT] * 2))
 
     # At the end of each test.

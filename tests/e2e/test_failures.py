@@ -370,7 +370,7 @@ BEFORE_CONNECTING = {
     "no pin": ("settings-incomplete", GOOD, {"discovery": {"endpoints": ["198.51.100.200:6443"]}}),
     "node name of another kind": ("settings-invalid", GOOD, {"node": {"name": "under_score"}}),
     "host name of another kind": ("node-name-invalid", GOOD, {}),
-    "host name of a machine without one": ("node-name-localhost", GOOD, {}),
+    "node name of a machine without one": ("node-name-localhost", GOOD, {"node": {"name": "localhost"}}),
 }
 
 
@@ -390,7 +390,7 @@ def test_failure_before_connecting(unjoined, cluster, case):
     if token is not None:
         unjoined.write(TOKEN, str(token), 0o600)
     unjoined.write(CONFIG, settings(cluster) + change if isinstance(change, str) else settings(cluster, **change))
-    unjoined.set_host_name({"node-name-invalid": "under_score", "node-name-localhost": "localhost"}.get(code, unjoined.name))
+    unjoined.set_host_name("under_score" if code == "node-name-invalid" else unjoined.name)
     before = unjoined.tree()
     assert unjoined.join(check=False).returncode != 0
     entry = unjoined.assert_failed(code, before)

@@ -2,13 +2,14 @@
 """States of a machine, each as status, status --check, --json, --prometheus, check and setup show it: all tell the same."""
 
 import json
+import uuid
 
 import pytest
 
 from common import prometheus
 from common.wait import until
-from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
-from .harness.situations_joined import KUBELET_CONFIG, break_kubelet, expire, lose_kubeconfig
+from .harness.node import CURRENT, KUBECONFIG, TOKEN, UNIT, settings
+from .harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose_kubeconfig
 
 TABLE = []
 
@@ -64,7 +65,7 @@ def assert_reports(node, what, found, status):
     assert metrics["node_bootstrap_joined"] == found["joined"]
     assert metrics["node_bootstrap_kubelet_running"] == (status == 0) or not found["joined"]
     assert ("certificate" in found) == ("node_bootstrap_certificate_expiration_timestamp_seconds" in metrics)
-    alerts = {"NotJoined"} if not found["joined"] else {"KubeletDown"} if status else set()
+    alerts = {"NotJoined"} if not found["joined"] else {"KubeletDown"} if status else {"Renamed"} if found["code"] == "node-renamed" else set()
     prometheus.assert_fires(node.directory, metrics, 17, *alerts, *(["CertificateNotRenewed"] if found["state"] == "expired" else []))
 
 
@@ -166,16 +167,40 @@ def test_lost_kubeconfig(joined, cluster):
     assert len(cluster.csrs(node.name)) == 1
 
 
-def test_renamed(joined, cluster):
-    """A fresh join line is all that it needs."""
+@pytest.mark.each_release
+def test_renamed_and_copied(joined, cluster):
+    """Another host name is a warning, and kubelet runs after a reboot. With another machine ID as well it is a copy, which needs a join
+    line of its own."""
     node, old = joined, joined.name
-    node.set_host_name(f"{old}-new")
-    found = look(node, "host name changed", "other-node", 1, "node-renamed")
-    assert old in found["message"]
-    assert f"kubectl delete node {old}`" in node.run("node-bootstrap", "status", check=False).stdout
+    for name, machine_id in ((f"{old}-new", None), (f"{old}-copy", uuid.uuid4().hex)):
+        node.write("/etc/hostname", name + "\n")
+        node.write("/etc/machine-id", (machine_id or node.read("/etc/machine-id").decode().strip()) + "\n")
+        node.path(TOKEN).unlink(missing_ok=True)
+        node.reboot()
+        if not machine_id:
+            await_well(node, old)
+            found = look(node, "host name changed", "joined", 0, "node-renamed")
+            assert old in found["message"] and name in found["message"]
+            assert f"kubectl delete node {old}`" in node.run("node-bootstrap", "status", check=False).stdout
+    until(lambda: node.show(UNIT, "ActiveState") == "failed", "the copy has no token")
+    assert not node.kubelet_pid()
+    found = look(node, "copy", "copied", 1, "machine-copied")
+    assert "host name and machine ID differ" in found["message"]
     done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
     assert "kubelet runs" in done.stdout
-    cluster.await_node(f"{old}-new")
+    cluster.await_node(f"{old}-copy")
+
+
+@pytest.mark.each_release
+def test_late_host_name(new_node, cluster):
+    """As from DHCP: the unit sees the new name, and joins with it."""
+    node = new_node().prepare().enable(UNIT)
+    node.write("/etc/hostname", "localhost\n")
+    node.boot(wait=None)
+    until(lambda: "host-name-unset" in node.run("systemctl", "show", "--value", "--property=StatusText", UNIT, check=False).stdout, "the join waits for its name")
+    assert not node.kubelet_pid()
+    node.run("hostnamectl", "set-hostname", node.name)
+    await_well(node, node.name)
 
 
 def test_expired(joined, cluster):

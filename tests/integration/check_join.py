@@ -2,11 +2,13 @@
 """node-bootstrap check with the scripted API server, and its report in JSON; kubelet's kubeconfig on a machine that has joined."""
 
 import json
+import pathlib
 import re
 
 from common.apiserver import node_object
 from common.machine import HEADER, NODE, Machine, node_kubeconfig, to_yaml
 from .check import kubelet_below
+from .installed import paths_env
 
 
 def everything(path):
@@ -20,7 +22,10 @@ def check(world, *arguments, **options):
         machine.write_settings(HEADER + to_yaml({"kubelet": kubelet_below(machine.path)}), "config.yaml.d/paths.yaml")
     before = everything(machine.path)
     requests, made = world.csrs(), world.server.kinds.count("create")
+    env = pathlib.Path("/", Machine.ENV)
+    env.write_text(paths_env(**kubelet_below(machine.path)), encoding="utf-8")
     run = machine.start("node-bootstrap", "check", f"--config-directory={machine.etc}", *arguments, **options).wait()
+    env.unlink()
     assert everything(machine.path) == before, "files were changed"
     assert world.csrs() == requests, "a certificate was requested"
     assert world.server.kinds.count("create") == made

@@ -3,10 +3,11 @@
 
 import json
 import os
+import pathlib
 import socket
 
 from common import pki
-from common.machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
+from common.machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
 
 SERVER = "https://192.0.2.10:6443"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
@@ -39,7 +40,7 @@ def record(make, *, pins, ca_file=None):
     def both(machine, own):
         make(machine, own)
         machine.put(Machine.RECORD, json.dumps({
-            "version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
+            "version": 2, "node": NODE, "hostName": socket.gethostname(), "kubeconfig": "/" + Machine.KUBECONFIG, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
             "caCertHashes": [pin(own) for pin in pins],
             "caFileHashes": [own.pin], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
             "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED, "kubeletArguments": OWN_ARGUMENTS,
@@ -95,11 +96,15 @@ def refresh_handoff(machine, cas, **changes):
     return {"version": 1, "ca": b"".join(cas).decode(), "server": server, "tlsServerName": "", "proxyURL": "", **changes}
 
 
+def paths_env(kubeconfig, certificateDirectory, caFile):
+    """node-bootstrap.env with these paths."""
+    return f"NODE_BOOTSTRAP_KUBECONFIG={kubeconfig}\nNODE_BOOTSTRAP_CERTIFICATE_DIRECTORY={certificateDirectory}\nNODE_BOOTSTRAP_CA_FILE={caFile}\n"
+
+
 def status(machine, *options, **more):
-    """`status` knows no --root: settings, kubeconfig and link name the files below it. No kubelet runs here."""
-    paths = {"kubeconfig": Machine.KUBECONFIG, "certificateDirectory": Machine.PKI, "caFile": Machine.CA_FILE}
-    drop_in = machine.etc / "config.yaml.d" / "00-below-the-root.yaml"
-    machine.write_settings(HEADER + to_yaml({"kubelet": {key: str(machine.target(path)) for key, path in paths.items()}}), f"config.yaml.d/{drop_in.name}")
+    """`status` knows no --root: node-bootstrap.env, kubeconfig and link name the files below it. No kubelet runs here."""
+    env = pathlib.Path("/", Machine.ENV)
+    env.write_text(paths_env(machine.target(Machine.KUBECONFIG), machine.target(Machine.PKI), machine.target(Machine.CA_FILE)), encoding="utf-8")
     kubeconfig, link = machine.target(Machine.KUBECONFIG), machine.target(Machine.CURRENT)
     text = kubeconfig.read_text() if kubeconfig.is_file() else ""
     if text:
@@ -109,7 +114,7 @@ def status(machine, *options, **more):
         link.unlink()
         link.symlink_to(str(machine.root) + target)
     run = machine.status("--no-kubelet", *options, **more)
-    drop_in.unlink()
+    env.unlink()
     if text:
         kubeconfig.write_text(text)
     return run

@@ -27,10 +27,10 @@ def asked(world):
     return [request.user for request in world.server.seen("review") if request.user.startswith("system:node:")]
 
 
-def doubtful(world, *words):
+def doubtful(world, *words, failure=None):
     """Reported, but no failure: kubelet starts without its API server, too."""
     found = report(world)
-    assert found["good"] and states(found)["node-access"] == "doubt"
+    assert found["failure"] == failure and states(found)["node-access"] == "doubt"
     assert texts(found, "node-access").startswith(UNKNOWN)
     for word in words:
         assert word in texts(found, "node-access")
@@ -144,14 +144,14 @@ def test_kubeconfig_without_a_certificate(world, edit, words):
     world.cluster.nodes.clear()
     if "missing.pem" in words:
         (world.machine.path / "pki/node-bootstrap.json").write_text("{}")
-    doubtful(world, *words)
+    doubtful(world, *words, failure=None if "exec" in words else "join-needed")
     assert asked(world) == []
 
 
 def test_expired(world):
     put_client(world, world.cluster.ca.node(NODE, start=-2 * pki.DAY, end=-pki.DAY))
     found = report(world)
-    assert found["good"] and states(found)["node-access"] == "doubt" and "certificate: expired on " in texts(found, "node-access")
+    assert found["failure"] == "join-needed" and states(found)["node-access"] == "doubt" and "certificate: expired on " in texts(found, "node-access")
     assert asked(world) == []
 
 

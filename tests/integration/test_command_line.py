@@ -100,7 +100,7 @@ def test_version(words):
 def test_settings_folder_before_and_after_the_command(tmp_path, form):
     (tmp_path / "config.yaml").write_text("nonsense: 1\n")
     done = run(*form.format(tmp_path).split())
-    assert done.returncode == 78 and str(tmp_path) in done.stderr
+    assert done.returncode == 1 and f"settings-invalid: {tmp_path}" in done.stderr
 
 
 PROGRAMS = [["node-bootstrap"], ["node-bootstrap", "join"], ["node-bootstrap", "status"], ["install"], ["platform"]]

@@ -110,7 +110,7 @@ def test_record(machine, ca):
     # What a refresh needs.
     settings = yaml.safe_load(record.pop("settings"))
     assert settings == {"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "discovery": {"endpoints": [handoff["endpoint"]]}, "timeout": "80s"}
-    assert record == {"version": 1, "node": NODE, "server": SERVER, "endpoint": handoff["endpoint"], "discovery": "token", "caCertHashes": [ca.pin], "caFileHashes": [ca.pin],
+    assert record == {"version": 2, "node": NODE, "hostName": socket.gethostname(), "server": SERVER, "endpoint": handoff["endpoint"], "discovery": "token", "caCertHashes": [ca.pin], "caFileHashes": [ca.pin],
                       "csr": handoff["csr"], "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
                       "kubeletArguments": OWN_ARGUMENTS, "runtimeEndpoint": RUNTIME, "kubeconfig": "/" + Machine.KUBECONFIG,
                       "certificate": os.readlink(machine.target(Machine.CURRENT))}

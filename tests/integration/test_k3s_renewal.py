@@ -12,7 +12,7 @@ from common import faults, pki
 from common.failures import FAILURES
 from common.machine import HEADER, NODE, Machine, to_yaml
 from .crash import TABLE, moments, points, put_back, save, traced
-from .installed import contents
+from .installed import contents, status
 from .k3s import PASSWORD_FILE, USER, K3sWorld
 from .kubelet_config import CONFIG, FILTERED
 
@@ -197,14 +197,9 @@ def test_supervisor_of_the_join_is_gone(world):
 
 def test_status(world):
     machine = joined_long_ago(world)
-    machine.write_settings(HEADER + to_yaml({"kubelet": {"certificateDirectory": str(machine.target(machine.PKI))}}), "config.yaml.d/10.yaml")
-    target = machine.target(machine.CURRENT)
-    dated = machine.root / os.readlink(target).lstrip("/")
-    target.unlink()
-    target.symlink_to(dated)
-    text = machine.status().stdout
+    text = status(machine).stdout
     assert "Renewed: by node-bootstrap-refresh.timer, through the supervisor, from " in text and "kubelet itself cannot renew it" in text
-    found = json.loads(machine.status("--json").stdout)["certificate"]
+    found = json.loads(status(machine, "--json").stdout)["certificate"]
     assert found["rotationFrom"] < pki.now().isoformat() < found["rotationUntil"] == found["notAfter"]
 
 

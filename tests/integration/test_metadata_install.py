@@ -59,8 +59,8 @@ def refused(machine, expected, *words):
 
 def test_all_by_metadata(fresh, cluster):
     joined_by_metadata(fresh, cluster.ca, kubelet={"providerID": "aws:///a/i-0", "extraArgs": ["node-labels=a=b"]})
-    assert {key: record(fresh).get(key) for key in ("node", "metadata", "nodeFromMetadata", "caCertHashes", "discovery")} == {
-        "node": NODE, "metadata": "aws", "nodeFromMetadata": True, "caCertHashes": [cluster.ca.pin], "discovery": "token"}
+    assert {key: record(fresh).get(key) for key in ("node", "metadata", "caCertHashes", "discovery")} == {
+        "node": NODE, "metadata": "aws", "caCertHashes": [cluster.ca.pin], "discovery": "token"}
     assert "--provider-id=aws:///a/i-0" in fresh.read(FLAGS) and "--node-labels=a=b" in fresh.read(FLAGS)
     assert list(fresh.state.iterdir()) == []
 
@@ -70,15 +70,15 @@ def test_finished_after_a_crash(fresh, cluster):
     said(fresh, cluster.ca)
     handed_over(fresh, cluster.ca)
     assert fresh.inspect().joined().note["verdict"] == "usable"
-    assert record(fresh)["nodeFromMetadata"] and list(fresh.state.iterdir()) == []
+    assert record(fresh)["node"] == NODE and list(fresh.state.iterdir()) == []
 
 
 def test_token_alone_by_metadata(fresh, cluster):
-    """The image names the cluster: the record has the cloud, but no node name from it."""
+    """The image names the cluster and the node."""
     settings(fresh, discovery={"endpoints": fresh.endpoints, "caCertHashes": [cluster.ca.pin]}, node={"name": NODE})
     handed_over(fresh, cluster.ca)
     fresh.install().joined()
-    assert record(fresh)["metadata"] == "aws" and "nodeFromMetadata" not in record(fresh)
+    assert (record(fresh)["metadata"], record(fresh)["node"]) == ("aws", NODE)
 
 
 def test_name_holds_at_the_next_start(fresh, cluster):
@@ -92,12 +92,12 @@ def test_name_holds_at_the_next_start(fresh, cluster):
 
 
 def test_host_name_is_not_of_metadata(fresh, cluster):
-    """Without a node name from metadata, the host name is used at each start."""
+    """Without a node name from metadata, the host name names the node."""
     host = socket.gethostname().lower()
     said(fresh, cluster.ca, node=None)
     handed_over(fresh, cluster.ca, node=host)
     fresh.install().joined()
-    assert record(fresh)["node"] == host and "nodeFromMetadata" not in record(fresh)
+    assert record(fresh)["node"] == host
 
 
 # Root's own settings are stronger.
@@ -299,4 +299,4 @@ def test_refresh(world, cluster, fresh):
     run = fresh.start_child("refresh").wait().joined()
     assert "has the same CA and server as this node" in run.stderr, run.stderr
     fresh.install("--refresh").joined()
-    assert record(fresh)["node"] == NODE and record(fresh)["nodeFromMetadata"]
+    assert record(fresh)["node"] == NODE

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stage node: whether another machine has this node name."""
 
-import os
 import re
-import shutil
 
 import pytest
 
 from common import faults, pki
 from common.apiserver import node_object
-from common.machine import HEADER, NODE, Case, find_program, to_yaml
+from common.machine import HEADER, NODE, Case, to_yaml
 from common.wait import until
 
 
@@ -132,15 +130,9 @@ def test_expired_certificate_of_this_node(world):
     world.machine.join().failed(*TAKEN)
 
 
-# The name of a machine that was not given one.
+# A name that no machine may have.
 
 NO_NAMES = ["localhost", "localhost.localdomain", "localhost.example.org"]
-UNDER_ANOTHER_HOST_NAME = 'printf %s "$1" >/proc/sys/kernel/hostname; shift; exec "$@"'
-
-
-def with_host_name(machine, name, verb):
-    program = ("--uts", "sh", "-c", UNDER_ANOTHER_HOST_NAME, "-", name, find_program("node-bootstrap"))
-    return machine.start(shutil.which("unshare"), *program, verb, f"--config-directory={machine.etc}").wait()
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
@@ -148,16 +140,6 @@ def test_localhost_in_the_settings(world, name):
     world.machine.configure(world.server, node=name)
     world.machine.join().failed("node-name-localhost", 78, name, "config.yaml")
     assert world.server.connections == []
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="a host name of its own needs root")
-@pytest.mark.parametrize("name", NO_NAMES)
-def test_localhost_by_the_host_name(world, name):
-    world.machine.write_settings(HEADER + to_yaml({"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]}}))
-    with_host_name(world.machine, name, "join").failed("node-name-localhost", 78, name, "the host name")
-    assert world.server.connections == []
-    run = with_host_name(world.machine, name, "check")
-    assert run.exit == 1 and "node-name-localhost" in run.stdout + run.stderr and "could begin" not in run.stdout
 
 
 @pytest.mark.parametrize("name", ["localhosts", "node.localhost"])

@@ -40,9 +40,16 @@ def kubeconfig_alone(machine, ca):
 def separate_files(machine, ca):
     """Certificate and key in separate files, as in kubelet's older layout and with other installers."""
     identity = ca.node(NODE)
+    machine.put(Machine.ENV, f"KUBELET_NODE_NAME={NODE}\n", 0o644)
     machine.put(Machine.PKI + "/kubelet-client.crt", identity.chain)
     machine.put(Machine.PKI + "/kubelet-client.key", pki.key_pem(identity.key))
     machine.put(Machine.KUBECONFIG, node_kubeconfig(SERVER, paths=[f"/{Machine.PKI}/kubelet-client.{end}" for end in ("crt", "key")]))
+
+
+def administrator(machine, ca):
+    before()(machine, ca)
+    key = pki.new_key()
+    machine.put(DATED, pki.cert_pem(ca.client(key.public_key(), "admin", ("system:masters",))) + pki.key_pem(key))
 
 
 BROKEN, LOST = "unreadable", "without-kubeconfig"
@@ -61,9 +68,9 @@ ROWS = [
     Row("expired", before(start=-pki.DAY, end=-pki.MINUTE), "expired", words=["expired"]),
     Row("embedded and expired", before(embedded=True, start=-pki.DAY, end=-pki.MINUTE), "expired"),
     Row("not valid yet", before(start=pki.DAY), "not-yet-valid"),
-    Row("for another node", before(node="node-2"), "other-node", words=["node-2"]),
-    Row("for a node whose name begins alike", before(node=NODE + "0"), "other-node"),
-    Row("for an administrator", before(kubeconfig=None, pem=lambda identity: identity.combined, node="x"), "other-node"),
+    Row("for another node", before(node="node-2"), "other-node", True, words=["node-2", "node.name in"]),
+    Row("for a node whose name begins alike", before(node=NODE + "0"), "other-node", True),
+    Row("for an administrator", administrator, BROKEN, words=["expected a node"]),
     Row("link that leads nowhere", dangling, BROKEN),
     Row("kubeconfig alone", kubeconfig_alone, BROKEN),
     Row("empty certificate file, as after a power cut", before(pem=lambda identity: b""), BROKEN),
@@ -228,6 +235,8 @@ def test_previous_is_kept_if_join_crashes(world, tmp_path, script):
 def test_previous_is_kept_when_a_file_cannot_be_written(world, path):
     """The new certificate is valid but cannot be installed: the running node keeps running, at every start."""
     other_cluster(world)
+    if path == Machine.ENV:
+        world.machine.target(path).unlink()
     world.machine.put(f"{path}/in the way", "")
     files = {name: entry[3] for name, entry in snapshot(world.machine.root).items()}
     for _ in range(2):

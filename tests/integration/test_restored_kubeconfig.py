@@ -58,24 +58,6 @@ def test_name_and_proxy_of_the_server(world):
     assert 'tls-server-name: "api.example"' in text and 'proxy-url: "http://192.0.2.1:3128"' in text
 
 
-def test_record_of_an_earlier_version(world):
-    """It lacks what the kubeconfig says of name and proxy: they are added while there is a kubeconfig, and never guessed."""
-    machine = joined(world)
-    new = json.loads(machine.read(Machine.RECORD))
-    old = {key: value for key, value in new.items() if key not in ("kubeconfig", "tlsServerName", "proxyURL")}
-    machine.put(Machine.RECORD, json.dumps(old), 0o644)
-    text = machine.read(Machine.KUBECONFIG)
-    server = next(line for line in text.splitlines() if "server: " in line)
-    text = text.replace(server, server + '\n    tls-server-name: "api.example"\n    proxy-url: "http://192.0.2.1:3128"')
-    lose(machine, None)
-    machine.install("--reload").failed("join-needed", 75)
-    machine.put(Machine.KUBECONFIG, text)
-    machine.install().joined()
-    lose(machine, None)
-    machine.install().joined()
-    assert machine.read(Machine.KUBECONFIG) == text
-
-
 def no_record(machine):
     machine.target(Machine.RECORD).unlink()
 
@@ -101,13 +83,16 @@ def test_joins_again_under_its_own_name(world, spoil):
     world.machine.unit().joined()
 
 
-@pytest.mark.parametrize("settings", [{"node": {"name": "node-2"}}, {"discovery": {"caCertHashes": [pki.CA("another").pin]}}], ids=["node", "cluster"])
-def test_certificate_for_something_else(world, settings):
+@pytest.mark.parametrize("settings, verdict", [({"node": {"name": "node-2"}}, "other-node"), ({"discovery": {"caCertHashes": [pki.CA("another").pin]}}, "other-cluster")],
+                         ids=["node", "cluster"])
+def test_certificate_for_something_else(world, settings, verdict):
+    """It is the fallback of the join that follows, and kubelet needs its kubeconfig for it."""
     machine = joined(world)
     machine.write_settings(HEADER + to_yaml(settings), "config.yaml.d/10.yaml")
+    text = machine.read(Machine.KUBECONFIG)
     lose(machine, None)
-    assert machine.inspect().note["verdict"] == "absent" if machine.inspect().note else True
-    assert not machine.target(Machine.KUBECONFIG).exists()
+    assert machine.inspect().note == {**machine.inspect().note, "verdict": verdict, "fallback": True}
+    assert machine.read(Machine.KUBECONFIG) == text
 
 
 def test_expired(world):
@@ -135,7 +120,7 @@ def test_damaged_file_that_the_join_did_not_write(world):
     other = "etc/kubernetes/other"
     machine.write_settings(HEADER + to_yaml({"kubelet": {"kubeconfig": "/" + other}}), "config.yaml.d/10.yaml")
     machine.put(other, "root:x:0:0\n")
-    machine.install("--reload").failed("target-not-kubeconfig", 73)
+    machine.unit().joined()
     assert machine.read(other) == "root:x:0:0\n"
 
 

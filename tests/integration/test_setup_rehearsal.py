@@ -91,7 +91,7 @@ STATES = [
     ("a token that others can read", "inactive", "chmod 0644 $folder/token", GOOD, "token-exposed"),
     ("no file with the token", "inactive", "rm $folder/token", GOOD, "settings-unreadable"),
     ("damaged settings", "inactive", site("nodes: 1"), GOOD, "settings-invalid"),
-    ("a host without a name", "inactive", "hostname localhost", GOOD, "node-name-localhost"),
+    ("a host without a name", "inactive", "hostname localhost", f"{GOOD} --node-name=localhost", "node-name-localhost"),
     ("a masked service", "inactive masked", "", GOOD, "unit-masked"),
     ("no service", "inactive not-found", "", GOOD, "unit-missing"),
     ("no systemd", "gone", "", GOOD, "setup-without-systemd"),

@@ -17,6 +17,7 @@
 #include "metadata/user_data.h"
 #include "method/inputs.h"
 #include "net/http.h"
+#include "settings/kubelet_env.h"
 #include "system/log.h"
 #include "system/privilege.h"
 #include "system/sources.h"
@@ -81,6 +82,7 @@ static void read_for_later(struct nb_check *check) {
         const char *state = getenv("STATE_DIRECTORY");
         _cleanup_(nb_closep) int fd = -1;
         char path[NB_SETTINGS_PATH_MAX + 64];
+        struct nb_kubelet_paths of_join;
         struct stat st;
 
         for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
@@ -94,6 +96,9 @@ static void read_for_later(struct nb_check *check) {
                                                        &check->pending_key, NULL);
         if (!check->has_settings)
                 return;
+        /* Once this machine has joined, its paths are fixed. */
+        if (nb_kubelet_env_read_paths(-1, &of_join) > 0)
+                nb_kubelet_paths_set(&of_join, &check->load.settings);
         snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE,
                  check->load.settings.certificate_directory);
         check->is_joined = stat(path, &st) == 0;

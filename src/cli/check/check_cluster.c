@@ -130,6 +130,7 @@ static bool is_name_own(const struct nb_check *check) {
 static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         const struct nb_settings *settings = &check->load.settings;
         const char *origin = settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME]
+                             : check->fixed_name[0] ? "that of its certificate"
                                                     : "the host name",
                    *hidden = check->sealed & 1U << NB_CHECK_CONFIG
                                      ? ", unless credential '" NB_CREDENTIAL_CONFIG
@@ -145,7 +146,7 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
                                                           : "the host name of the machine");
                 return 0;
         }
-        r = nb_load_node_name(settings, check->node_name, f);
+        r = nb_load_node_name(settings, check->fixed_name, check->node_name, f);
         if (r >= 0)
                 nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s%s)", check->node_name, origin,
                              hidden);

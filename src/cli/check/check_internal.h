@@ -108,6 +108,7 @@ struct nb_check {
                               read */
         struct nb_secret pending_key; /* of the request of an earlier start */
         int pending_r; /* -ENOENT: there is none; another -errno: it cannot be read */
+        char fixed_name[NB_NODE_NAME_MAX + 1]; /* nb_node_fixed_name() */
         char node_name[NB_NODE_NAME_MAX + 1];
 
         struct nb_node_client client;

@@ -33,20 +33,25 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
         };
         struct nb_machine_state state;
         bool is_join, has_obstacle;
-        int r = nb_machine_judge(&check->sources, &check->units,
-                                 check->sealed & 1U << NB_CHECK_CONFIG, &state);
+        int r = nb_machine_judge(&check->sources, &check->units, &state);
 
         if (r < 0)
                 return r;
+        nb_machine_apply_settings(&state, &check->sources);
+        snprintf(check->fixed_name, sizeof(check->fixed_name), "%s",
+                 nb_node_fixed_name(&state.node));
         check->needs_no_join = state.node.inspection.state == NB_NODE_STATE_USABLE;
         memcpy(check->valid_until, state.node.inspection.not_after, sizeof(check->valid_until));
         has_obstacle = state.obstacle.code != NB_NONE;
         is_join = state.kind == NB_MACHINE_WAITING || state.kind == NB_MACHINE_FAILED;
         /* The later steps say more of what a join waits for, unless only the service can read the
          * token. */
-        if (!has_obstacle &&
-            (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
-             (state.kind == NB_MACHINE_WAITING && !(check->sealed & NB_CHECK_IDENTITIES)))) {
+        if (state.why.code == NB_NODE_RENAMED) {
+                nb_machine_adopt_fields(&state);
+                nb_check_row(check, NB_CHECK_DOUBT, "%s", state.why.detail);
+        } else if (!has_obstacle &&
+                   (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
+                    (state.kind == NB_MACHINE_WAITING && !(check->sealed & NB_CHECK_IDENTITIES)))) {
                 nb_check_row(check, is_join ? NB_CHECK_DOUBT : marks[state.kind], "%s",
                              state.why.detail);
         } else {

@@ -71,11 +71,10 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
 static int verify_record(const char *config_directory, struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { 0 };
         _cleanup_(nb_sources_done) struct nb_sources sources = { 0 };
-        struct nb_failure ignored = { 0 };
         struct nb_record record;
 
         nb_sources_init(&sources, config_directory);
-        return nb_context_find_join(&context, -1, &sources, &record, &ignored, f);
+        return nb_context_find_join(&context, -1, &sources, &record, f);
 }
 
 /* Only the installer writes and removes kubelet's files. */

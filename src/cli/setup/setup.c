@@ -53,7 +53,8 @@ static bool has_never_joined(const struct nb_setup *setup) {
         struct nb_failure ignored = { 0 };
 
         return !setup->root && setup->state.node.inspection.state == NB_NODE_STATE_ABSENT &&
-               nb_record_read(-1, setup->now.certificate_directory, &record, &ignored) == 0;
+               nb_record_read(-1, setup->state.node.paths.certificate_directory, &record,
+                              &ignored) == 0;
 }
 
 /* A new token replaces one with which this machine waits, or with which it joined: it is needed
@@ -99,6 +100,28 @@ static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
         return setup->root ? 0 : nb_setup_plan_service(setup, f);
 }
 
+/* Whoever runs setup says that this is the machine that joined, unless it is a copy. */
+static int record_machine(const struct nb_setup *setup, struct nb_failure *f) {
+        const struct nb_node *node = &setup->state.node;
+        struct nb_facts facts = node->present.record.facts;
+        int r;
+
+        if (setup->root || !node->present.has_record || node->inspection.is_copy ||
+            !nb_inspection_is_kept(&node->inspection) || !nb_facts_update(&node->facts, &facts))
+                return 0;
+        if (setup->is_rehearsal) {
+                printf("would record this machine's host name and IDs\n");
+                return 0;
+        }
+        r = nb_node_record_facts(node);
+        if (r < 0)
+                return nb_failure_set(f, NB_SETUP_UNWRITABLE, r,
+                                      "cannot write '%s/" NB_RECORD_FILE "': %m",
+                                      node->paths.certificate_directory);
+        printf("recorded this machine's host name and IDs\n");
+        return 0;
+}
+
 static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         int r;
@@ -111,10 +134,12 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         r = nb_setup_load(setup, f);
         if (r < 0)
                 return r;
-        if (!setup->root && nb_machine_look(&setup->sources, &setup->state) < 0)
+        if (!setup->root && nb_machine_look(&setup->sources, true, &setup->state) < 0)
                 return nb_failure_set_memory(f);
         setup->has_never_joined = has_never_joined(setup);
         r = plan_changes(setup, f);
+        if (r >= 0)
+                r = record_machine(setup, f);
         if (r < 0)
                 return r;
         if (!setup->is_rehearsal)

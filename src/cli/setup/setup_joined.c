@@ -35,21 +35,20 @@ static enum nb_setup_joined compare_pins(const struct nb_settings *wanted,
 }
 
 /* Without a hash, compares with the API server of the last join. */
-static bool is_server_same(const struct nb_settings *wanted, const struct nb_settings *now) {
-        struct nb_record record = { 0 };
-        struct nb_failure ignored = { 0 };
+static bool is_server_same(const struct nb_settings *wanted, const struct nb_present *present) {
+        const struct nb_record *record = &present->record;
         struct nb_url endpoint;
         bool has_endpoint;
 
         if (wanted->n_endpoints == 0)
                 return true;
-        if (nb_record_read(-1, now->certificate_directory, &record, &ignored) <= 0)
+        if (!present->has_record)
                 return false;
-        has_endpoint = nb_endpoint_parse(record.provenance.endpoint,
-                                         strlen(record.provenance.endpoint), &endpoint) >= 0;
+        has_endpoint = nb_endpoint_parse(record->provenance.endpoint,
+                                         strlen(record->provenance.endpoint), &endpoint) >= 0;
         for (unsigned i = 0; i < wanted->n_endpoints; i++)
                 if ((has_endpoint && nb_url_is_equal(&wanted->endpoints[i], &endpoint)) ||
-                    nb_url_is_equal(&wanted->endpoints[i], &record.server))
+                    nb_url_is_equal(&wanted->endpoints[i], &record->server))
                         return true;
         return false;
 }
@@ -63,7 +62,8 @@ static enum nb_setup_joined compare_cluster(struct nb_setup *setup) {
         const struct nb_secret *token = &setup->secrets[NB_SETUP_TOKEN];
         bool is_same;
 
-        if (nb_sources_read(&setup->sources, setup->now.ca_file, NB_CA_FILE_MAX, &pem, NULL) < 0 ||
+        if (nb_sources_read(&setup->sources, setup->state.node.paths.ca_file, NB_CA_FILE_MAX, &pem,
+                            NULL) < 0 ||
             nb_certificates_parse(pem.data, pem.len, true, &ca) < 0)
                 return NB_SETUP_NOT_JOINED;
         if (setup->settings.n_pins > 0)
@@ -71,7 +71,7 @@ static enum nb_setup_joined compare_cluster(struct nb_setup *setup) {
         if (nb_k3s_token_parse(token->data, token->len, "setup", &k3s) >= 0 && k3s.has_hash)
                 is_same = nb_ca_has_k3s_hash(ca, k3s.hash);
         else
-                is_same = is_server_same(&setup->settings, &setup->now);
+                is_same = is_server_same(&setup->settings, &setup->state.node.present);
         return is_same ? NB_SETUP_JOINED : NB_SETUP_NOT_JOINED;
 }
 
@@ -95,7 +95,7 @@ enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup) {
         if (joined == NB_SETUP_JOINED_ANOTHER)
                 printf("this machine has joined another cluster (%s): the hash does not "
                        "match its CA in %s\n",
-                       subject, setup->now.ca_file);
+                       subject, state->node.paths.ca_file);
         if (joined != NB_SETUP_JOINED)
                 return joined;
         if (nb_machine_is_joining(state))

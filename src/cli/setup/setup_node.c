@@ -42,17 +42,18 @@ static int ask_node(const struct nb_node_client *client, struct nb_failure *f) {
         return 0;
 }
 
-static int ask(const struct nb_setup *setup, const char *health, struct nb_failure *f) {
+static int ask(const char *health, struct nb_failure *f) {
         _cleanup_(nb_node_client_done) struct nb_node_client client = {
                 .identity = NB_IDENTITY_INIT
         };
         struct nb_sources sources = { 0 };
+        struct nb_kubelet_paths paths;
         int r = nb_privilege_reduce(f);
 
         if (r >= 0)
                 r = nb_http_begin(false, f);
-        if (r >= 0 && !health)
-                nb_node_client_read(&sources, setup->now.kubeconfig, &client);
+        if (r >= 0 && !health && nb_kubelet_env_read_paths(-1, &paths) >= 0)
+                nb_node_client_read(&sources, paths.kubeconfig, &client);
         if (r >= 0)
                 r = nb_privilege_drop(f);
         if (r >= 0)
@@ -61,15 +62,15 @@ static int ask(const struct nb_setup *setup, const char *health, struct nb_failu
         return r;
 }
 
-__attribute__((noreturn)) static void run_child(const struct nb_setup *setup, const char *health,
-                                                bool is_last, struct nb_failure *ret) {
+__attribute__((noreturn)) static void run_child(const char *health, bool is_last,
+                                                struct nb_failure *ret) {
         struct nb_failure f = { 0 };
 
         /* The processes that parse what servers send must not write to root's memory. */
         (void)madvise(ret, sizeof(*ret), MADV_DONTFORK);
         nb_log_forget_journal();
         nb_stop_end();
-        if (ask(setup, health, &f) >= 0)
+        if (ask(health, &f) >= 0)
                 f.code = NB_NONE;
         else if (is_last)
                 nb_log_failure(LOG_ERR, &f);
@@ -125,14 +126,14 @@ static int copy_failure(const struct nb_failure *shared, struct nb_failure *ret)
 }
 
 /* The last child prints why, and leaves it in `shared`. */
-static int ask_until(const struct nb_setup *setup, const char *health, bool runs, uint64_t until_ms,
-                     struct nb_failure *shared, struct nb_failure *f) {
+static int ask_until(const char *health, bool runs, uint64_t until_ms, struct nb_failure *shared,
+                     struct nb_failure *f) {
         for (bool is_first = true;; is_first = false) {
                 bool is_last = nb_now_ms() >= until_ms;
                 int status = 0, r = nb_privilege_split(&status, f);
 
                 if (r == 0)
-                        run_child(setup, health, is_last, shared);
+                        run_child(health, is_last, shared);
                 if (r < 0)
                         return r;
                 if (status > 128)
@@ -169,11 +170,11 @@ int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_
         if (shared == MAP_FAILED)
                 return nb_failure_set_memory(f);
         if (runs && health[0])
-                r = ask_until(setup, health, runs, until_ms, shared, f);
+                r = ask_until(health, runs, until_ms, shared, f);
         if (r == 0 && runs)
                 printf("kubelet runs\n");
         if (r == 0 && setup->wait == NB_SETUP_WAIT_NODE)
-                r = ask_until(setup, NULL, runs, until_ms, shared, f);
+                r = ask_until(NULL, runs, until_ms, shared, f);
         (void)munmap(shared, sizeof(*shared));
         return r;
 }

@@ -250,13 +250,22 @@ static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
 
 /* --- Whether `join` can begin with the result --- */
 
+/* The service needs no join for a copy that the settings say is that node. */
+static bool is_named_copy(const struct nb_setup *setup, const struct nb_settings *settings) {
+        const struct nb_inspection *found = &setup->state.node.inspection;
+
+        return found->state == NB_NODE_STATE_COPIED && !strcmp(found->node, settings->node_name);
+}
+
 /* A failure about a missing file or credential is excused if an image may get the file later, if
  * only the service can read the credential, or if this machine has joined and stays as it is: its
  * token may have been discarded. */
-static bool is_excused(const struct nb_setup *setup, enum nb_code code) {
+static bool is_excused(const struct nb_setup *setup, const struct nb_settings *settings,
+                       enum nb_code code) {
         if (code == NB_TOKEN_MISSING)
                 return setup->root || setup->has_unknown_secret ||
-                       (!setup->is_changed && !nb_machine_is_joining(&setup->state));
+                       (!setup->is_changed && !nb_machine_is_joining(&setup->state)) ||
+                       is_named_copy(setup, settings);
         return setup->root &&
                (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
 }
@@ -269,14 +278,20 @@ static int verify_bootstrap(const struct nb_setup *setup, struct nb_load *load,
         r = nb_load_bootstrap(load, f);
         if (r >= 0)
                 r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
-        if (r < 0 && is_excused(setup, f->code)) {
+        if (r < 0 && is_excused(setup, &load->settings, f->code)) {
                 nb_failure_clear(f);
                 return 0;
         }
         /* An image gets its host name later, and metadata can name the node. */
         if (r < 0 || setup->root || load->settings.metadata_node_name || load->is_metadata_wanted)
                 return r;
-        return nb_load_node_name(&load->settings, node_name, f);
+        r = nb_load_node_name(&load->settings, "", node_name, f);
+        /* The join waits for it. */
+        if (r < 0 && f->code == NB_HOST_NAME_UNSET) {
+                nb_failure_clear(f);
+                return 0;
+        }
+        return r;
 }
 
 int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {

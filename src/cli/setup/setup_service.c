@@ -295,7 +295,7 @@ int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_
         int r;
 
         nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
-        r = nb_machine_look(&sources, &state);
+        r = nb_machine_look(&sources, false, &state);
         *ret_kubelet = state.kubelet;
         *ret_kind = state.kind;
         *ret_why = state.why;

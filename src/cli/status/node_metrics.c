@@ -105,6 +105,9 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                          record->discovery);
         put_value(text, "joined", "Whether kubelet has a certificate that it can use.", is_known,
                   nb_inspection_is_kept(&state->node.inspection));
+        put_value(text, "renamed",
+                  "Whether the host name has changed since this machine joined under it.", is_known,
+                  state->node.inspection.is_renamed);
         put_value(text, "kubelet_running",
                   "Whether kubelet runs, was not just restarted, and is not about to exit.",
                   is_known && state->kubelet.active[0],
@@ -136,5 +139,5 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         put_time(text, "refresh_success_timestamp_seconds", "When the last refresh succeeded.",
                  state->refreshed);
         put_time(text, "report_timestamp_seconds", "When these metrics were written.",
-                 state->node.context.now);
+                 state->node.now);
 }

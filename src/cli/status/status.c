@@ -54,7 +54,7 @@ struct report {
 };
 
 static enum validity check_validity(const struct report *report) {
-        time_t now = report->state.node.context.now;
+        time_t now = report->state.node.now;
 
         if (now > report->not_after)
                 return EXPIRED;
@@ -65,22 +65,16 @@ static enum validity check_validity(const struct report *report) {
 
 static int read_report(struct nb_sources *sources, struct report *report, struct nb_failure *f) {
         const struct nb_present *present = &report->state.node.present;
-        const struct nb_failure *settings = &report->state.node.settings;
+        const struct nb_failure *settings = &report->state.settings_failure;
         struct nb_failure why = { 0 };
         struct nb_record damaged;
 
-        if (nb_machine_look(sources, &report->state) < 0)
+        if (nb_machine_look(sources, false, &report->state) < 0)
                 return nb_failure_set_memory(f);
-        /* Without the settings, the paths of a machine that has not joined are unknown. */
-        if (nb_machine_is_unknown(&report->state) && report->state.kind != NB_MACHINE_HIDDEN) {
-                *f = *settings;
-                return -EPROTO;
-        }
         if (settings->code != NB_NONE)
                 nb_log_failure(LOG_WARNING, settings);
         if (!present->has_record && report->state.kind != NB_MACHINE_HIDDEN &&
-            nb_record_read(-1, report->state.node.context.settings.certificate_directory, &damaged,
-                           &why) < 0)
+            nb_record_read(-1, report->state.node.paths.certificate_directory, &damaged, &why) < 0)
                 nb_log_failure(LOG_WARNING, &why);
         report->record = present->has_record ? &present->record : NULL;
         report->chain = present->chain;
@@ -266,7 +260,7 @@ static void print_check(const struct report *report) {
         char text[NB_RFC3339_SIZE], distance[NB_DURATION_SIZE], subject[NB_SUBJECT_SIZE];
         bool is_begin = report->validity == NOT_YET_VALID;
         time_t when = is_begin ? report->not_before : report->not_after,
-               now = report->state.node.context.now;
+               now = report->state.node.now;
         bool is_past = when < now;
 
         print_label(report);

@@ -436,13 +436,22 @@ def reinstalled_machine(r):
     r.joins()
 
 
-@situation("node-name-invalid", "node-name-localhost")
+@situation("node-name-invalid")
 def host_name_that_is_no_node_name(r):
     r.stack.callback(r.node.run, "hostnamectl", "hostname", r.node.name)
-    r.node.set_host_name("a_b" if r.code == "node-name-invalid" else "localhost")
+    r.node.set_host_name("a_b")
     r.begin()
     r.here("hostnamectl hostname", f" {r.node.name}")
     r.joins(restart=True)
+
+
+@situation("host-name-unset")
+def no_host_name_yet(r):
+    r.stack.callback(r.node.run, "hostnamectl", "set-hostname", r.node.name)
+    r.node.set_host_name("localhost")
+    r.begin()
+    r.here("hostnamectl set-hostname", f" {r.node.name}")
+    r.joins()
 
 
 @situation("bootstrap-kubeconfig-unacceptable")

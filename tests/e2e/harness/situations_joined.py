@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Situations (see situations.py) of a machine that has joined; the functions of a node are for other tests too."""
 
+import json
+
 from common import pki
 from common.wait import until
-from .node import KUBECONFIG, PKI, TOKEN
+from .node import KUBECONFIG, PKI, TOKEN, UNIT
 from .remedies import type_on
 from .situations import join, situation
 
@@ -95,31 +97,66 @@ def kubeconfig_is_removed(r):
 
 @situation("node-renamed")
 def host_name_changed(r):
-    """The old name is right, also if the service has failed since; then the new one is."""
+    """The node keeps its name, and the warning ends; then it is renamed on purpose."""
     old, new = r.node.name, f"{r.node.name}-new"
     r.stack.callback(r.cluster.delete_node, new)
     r.stack.callback(r.node.run, "hostnamectl", "set-hostname", old)
     join(r)
-    r.node.configure(timeout="3s")
     before = r.node.certificate().serial_number
     r.node.path(TOKEN).unlink()
-    for is_started in (False, True):
-        r.node.run("hostnamectl", "set-hostname", new)
-        if is_started:
-            r.node.begin("restart")
-            assert r.node.await_end()[0] == "failed" and r.node.kubelet_pid()
-        r.says("node-bootstrap", "check")
-        r.here("hostnamectl")
-        r.here("systemctl restart")
-        assert_well(r)
-    assert r.node.certificate().serial_number == before
-    r.node.configure()
     r.node.run("hostnamectl", "set-hostname", new)
-    r.says("node-bootstrap", "check")
-    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+    r.start()
+    assert "recorded this machine's host name" in r.here("node-bootstrap setup")
+    assert_well(r)
+    assert json.loads(r.node.run("node-bootstrap", "status", "--json").stdout)["code"] is None and r.node.certificate().serial_number == before
+    r.here("node-bootstrap setup - --force --node-name", f" {new}", stdin=r.there("kubeadm token create"))
+    r.here("systemctl restart node-bootstrap.service")
+    r.here("systemctl restart kubelet.service")
     assert_well(r, new)
     assert "deleted" in r.there("kubectl delete node")
     assert not r.cluster.node(old)
+
+
+def become_copy(r, name):
+    """Another host name, and another machine ID than the record has."""
+    record = json.loads(r.node.read(f"{PKI}/node-bootstrap.json"))
+    r.node.write(f"{PKI}/node-bootstrap.json", json.dumps({**record, "machineID": "0" * 64}))
+    r.node.run("hostnamectl", "set-hostname", name)
+    r.node.run("systemctl", "stop", "kubelet.service", UNIT)
+    r.start()
+    assert r.node.await_end()[0] == "failed" and not r.node.kubelet_pid()
+
+
+@situation("machine-copied")
+def copy_of_a_machine(r):
+    """It is the machine that joined; then it is a copy."""
+    old, new = r.node.name, f"{r.node.name}-copy"
+    r.stack.callback(r.cluster.delete_node, new)
+    r.stack.callback(r.node.run, "hostnamectl", "set-hostname", old)
+    join(r)
+    before = r.node.certificate().serial_number
+    r.node.path(TOKEN).unlink()
+    become_copy(r, f"{old}-again")
+    r.here("node-bootstrap setup --node-name")
+    assert_well(r)
+    assert r.node.certificate().serial_number == before
+    r.node.path("/etc/node-bootstrap/config.yaml.d/50-setup.yaml").unlink()
+    become_copy(r, new)
+    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+    assert_well(r, new)
+
+
+@situation("kubelet-paths-kept")
+def other_paths(r):
+    join(r)
+    r.node.configure(kubelet={"caFile": "/etc/kubernetes/other-ca.crt"})
+    r.start()
+    assert_well(r)
+    r.here("node-bootstrap reset --force")
+    r.cluster.delete_node(r.node.name)
+    r.here("node-bootstrap setup -", stdin=r.cluster.join_command())
+    assert_well(r)
+    assert r.node.exists("/etc/kubernetes/other-ca.crt")
 
 
 @situation("installed-malformed")

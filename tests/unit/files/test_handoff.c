@@ -8,7 +8,8 @@
 #include "allocation.h"
 #include "case.h"
 
-#define PIN "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define PIN "sha256:" HASH
 
 /* A member is taken out or replaced by naming it: OTHER("csr", "\"csr\":5"). */
 struct note_case {
@@ -38,8 +39,9 @@ static const struct member handoff_members[] = {
 };
 
 static const struct member record_members[] = {
-        { "version", "\"version\":1" },
+        { "version", "\"version\":2" },
         { "node", "\"node\":\"worker-1\"" },
+        { "kubeconfig", "\"kubeconfig\":\"/etc/kubernetes/kubelet.conf\"" },
         { "server", "\"server\":\"https://10.0.0.10:6443\"" },
         { "endpoint", "\"endpoint\":\"10.0.0.10:6443\"" },
         { "caCertHashes", "\"caCertHashes\":[]" },
@@ -297,14 +299,21 @@ static struct note_case records[] = {
           NB_NONE, "" },
         { "record: by metadata of two words", "", "\"metadata\":\"a b\"", DAMAGED,
           R "metadata: expected a word or '', found 'a b'" },
-        { "record: a node name from metadata", "", "\"nodeFromMetadata\":true", NB_NONE, "" },
-        { "record: a node name from somewhere", "", "\"nodeFromMetadata\":\"aws\"", DAMAGED,
-          R "nodeFromMetadata: expected a boolean, found a string" },
+        { "record: who joined", "",
+          "\"hostName\":\"worker-1.example.org\",\"machineID\":\"" HASH "\",\"hardwareID\":\"" HASH
+          "\"",
+          NB_NONE, "" },
+        { "record: a machine ID that is no hash", "",
+          "\"machineID\":\"0123456789abcdef0123456789abcdef\"", DAMAGED,
+          R "machineID: expected 64 hex digits in lower case or '', found "
+            "'0123456789abcdef0123456789abcdef'" },
         { "record: a discard from metadata", "", "\"discardFromMetadata\":true", NB_NONE, "" },
         { "record: a discard from somewhere", "", "\"discardFromMetadata\":\"aws\"", DAMAGED,
           R "discardFromMetadata: expected a boolean, found a string" },
         { "record: an unknown key", "", "\"x\":1", DAMAGED, R "unknown key 'x'" },
-        { "record: no version", "version", "", DAMAGED, R "version: expected 1, found 0" },
+        { "record: no version", "version", "", DAMAGED, R "version: expected 2, found 0" },
+        { "record: of an earlier version", "version", "\"version\":1", DAMAGED,
+          R "version: expected 2, found 1" },
 };
 
 static void parses_record(void **state) {
@@ -327,8 +336,8 @@ static void parses_record(void **state) {
                          strstr(c->replacement, "refreshedAt") != NULL);
         assert_int_equal(record.metadata[0] != '\0',
                          strstr(c->replacement, "\"metadata\"") != NULL);
-        assert_int_equal(record.is_node_from_metadata,
-                         strstr(c->replacement, "nodeFromMetadata") != NULL);
+        assert_int_equal(record.facts.hardware_id[0] != '\0',
+                         strstr(c->replacement, "hardwareID") != NULL);
         assert_int_equal(record.is_discard_from_metadata,
                          strstr(c->replacement, "discardFromMetadata") != NULL);
         assert_int_equal(nb_state_file_format(&nb_record_file, &record, &first), 0);

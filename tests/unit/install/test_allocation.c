@@ -26,6 +26,7 @@ static int set_up(void **state) {
                 .root_fd = folder.fd, .node_name = "a", .is_override_needed = true, .now = PKI_NOW
         };
         nb_settings_init(&context.settings);
+        nb_kubelet_paths_get(&context.settings, &context.wanted_paths);
         context.settings.unsafe_skip_ca_verification = true;
         assert_int_equal(nb_endpoint_parse("10.0.0.1", 8, &context.settings.endpoints[0]), 0);
         context.settings.n_endpoints = 1;
@@ -41,11 +42,11 @@ static int tear_down(void **state) {
 }
 
 static int look(const void *input) {
-        struct nb_present present = { 0 };
+        struct nb_node node = { 0 };
         struct nb_failure f = { 0 };
-        int r = nb_present_read(&context, &present, &f);
+        int r = nb_node_inspect(&context, &node, &f);
 
-        nb_present_done(&present);
+        nb_node_done(&node);
         return r;
 }
 

@@ -25,7 +25,11 @@ struct verdict_case {
         const char *discovery; /* of the record; NULL: by token */
         /* The hashes are of k3s tokens: PIN_OF_CA is that of the CA file. */
         bool is_hash;
+        const char *node_name;     /* in the settings */
+        const char *recorded_node; /* NULL: that of the certificate */
+        struct nb_facts now;       /* of this machine; then: "a", "1", "1" */
         enum nb_node_state state;
+        bool is_renamed;
         const char *detail; /* part of what is said */
 };
 
@@ -44,12 +48,33 @@ static struct verdict_case cases[] = {
           .state = NB_NODE_STATE_USABLE },
         { "the key of another certificate", .options = GOOD, .is_foreign_key = true,
           .state = NB_NODE_STATE_UNREADABLE, .detail = "does not match its key" },
-        { "another node", .options = { .dn = "O=system:nodes,CN=system:node:b" },
-          .state = NB_NODE_STATE_OTHER_NODE, .detail = "CN=system:node:b" },
-        { "a longer name", .options = { .dn = "O=system:nodes,CN=system:node:a.b" },
-          .state = NB_NODE_STATE_OTHER_NODE },
+        { "a name that is no node name", .options = { .dn = "O=system:nodes,CN=system:node:_" },
+          .state = NB_NODE_STATE_UNREADABLE },
         { "not in the group of nodes", .options = { .dn = "O=system:masters,CN=system:node:a" },
+          .state = NB_NODE_STATE_UNREADABLE, .detail = "expected a node" },
+        { "another node name in the settings", .options = GOOD, .node_name = "b",
+          .state = NB_NODE_STATE_OTHER_NODE, .detail = "for node 'a', and node.name in" },
+        { "a longer name in the settings, which hide that the clock is behind",
+          .options = { .dn = NODE_DN, .not_before = PKI_NOW + 1 }, .node_name = "a.b",
           .state = NB_NODE_STATE_OTHER_NODE },
+        { "the same node name in the settings", .options = GOOD, .node_name = "a",
+          .state = NB_NODE_STATE_USABLE },
+        { "a copy", .options = GOOD, .has_record = true, .now = { "b", "2", "1" },
+          .state = NB_NODE_STATE_COPIED, .detail = "its host name and machine ID differ" },
+        { "a copy, and another node name in the settings: no way back", .options = GOOD,
+          .has_record = true, .now = { "a", "2", "2" }, .node_name = "b",
+          .state = NB_NODE_STATE_COPIED },
+        { "a copy, if a record said so", .options = GOOD, .now = { "b", "2", "2" },
+          .state = NB_NODE_STATE_USABLE },
+        { "a copy, and expired", .options = { .dn = NODE_DN, .not_after = PKI_NOW - 1 },
+          .has_record = true, .now = { "b", "2", "2" }, .state = NB_NODE_STATE_EXPIRED },
+        { "another host name", .options = GOOD, .has_record = true, .now = { "b", "1", "1" },
+          .state = NB_NODE_STATE_USABLE, .is_renamed = true },
+        { "another host name than one that did not name the node", .options = GOOD,
+          .has_record = true, .recorded_node = "c", .now = { "b", "1", "1" },
+          .state = NB_NODE_STATE_USABLE },
+        { "another mainboard", .options = GOOD, .has_record = true, .now = { "a", "1", "2" },
+          .state = NB_NODE_STATE_USABLE },
         { "ends now", .options = { .dn = NODE_DN, .not_after = PKI_NOW },
           .state = NB_NODE_STATE_USABLE },
         { "ended", .options = { .dn = NODE_DN, .not_after = PKI_NOW - 1 },
@@ -142,44 +167,52 @@ static void judged(void **state) {
                 &(struct pki_options){ .dn = "CN=past", .is_ca = true, .not_after = PKI_NOW - 1 });
         struct pki_cert leaf = pki_make(&c->options);
         char *chain = PKI_JOIN(leaf.pem, c->is_chain_past ? past.pem : "");
-        struct nb_present present = { .state = NB_NODE_STATE_USABLE,
-                                      .chain = parse(chain),
-                                      .ca = parse(ca.pem),
-                                      .has_record = c->has_record };
-        struct nb_context context = { .root_fd = -1, .node_name = "a", .now = PKI_NOW };
-        struct nb_inspection inspection;
+        struct nb_node node = { .root_fd = -1,
+                                .now = PKI_NOW,
+                                .facts = c->now,
+                                .present = { .state = NB_NODE_STATE_USABLE,
+                                             .chain = parse(chain),
+                                             .ca = parse(ca.pem),
+                                             .has_record = c->has_record } };
+        struct nb_record *record = &node.present.record;
+        struct nb_context context = { .root_fd = -1 };
 
         if (c->is_foreign_key)
-                assert_int_equal(nb_key_generate(&present.key), 0);
+                assert_int_equal(nb_key_generate(&node.present.key), 0);
         else if (!c->is_key_unknown)
-                assert_int_equal(nb_key_import(leaf.key_pem, strlen(leaf.key_pem), &present.key),
-                                 0);
+                assert_int_equal(
+                        nb_key_import(leaf.key_pem, strlen(leaf.key_pem), &node.present.key), 0);
         nb_settings_init(&context.settings);
-        present.is_file = c->is_file;
-        context.identity.n_pins = make_pins(c->configured, present.ca, context.identity.pins);
+        strcpy(context.settings.node_name, c->node_name ? c->node_name : "");
+        node.present.is_file = c->is_file;
+        context.identity.n_pins = make_pins(c->configured, node.present.ca, context.identity.pins);
         context.identity.is_k3s_hash = c->is_hash;
         strcpy(context.identity.name,
                c->is_hash ? "the hash in the token" : "discovery.caCertHashes");
-        present.record.n_pins = make_pins(c->recorded, present.ca, present.record.pins);
-        strcpy(present.record.discovery, c->discovery ? c->discovery : "token");
+        record->n_pins = make_pins(c->recorded, node.present.ca, record->pins);
+        strcpy(record->discovery, c->discovery ? c->discovery : "token");
+        strcpy(record->node, c->recorded_node ? c->recorded_node : "a");
+        record->facts = (struct nb_facts){ "a", "1", "1" };
         if (c->is_hash && c->configured == PIN_OF_CA)
                 assert_int_equal(nb_sha256(ca.pem, strlen(ca.pem), context.identity.pins[0]), 0);
-        strcpy(present.record.joined_at, "2026-01-02T03:04:05Z");
+        strcpy(record->joined_at, "2026-01-02T03:04:05Z");
         if (c->is_ca_unreadable) {
-                nb_certificates_free(present.ca);
-                present.ca = NULL;
+                nb_certificates_free(node.present.ca);
+                node.present.ca = NULL;
         }
 
-        nb_present_classify(&present, &context, &inspection);
-        assert_string_equal(nb_node_state_name(inspection.state), nb_node_state_name(c->state));
-        assert_int_equal(inspection.fallback, c->state == NB_NODE_STATE_OTHER_CLUSTER ||
-                                                      c->state == NB_NODE_STATE_NOT_ROTATABLE);
-        assert_string_equal(inspection.node, "a");
-        assert_true(strlen(inspection.not_after) > 0);
+        nb_node_classify(&node);
+        nb_node_apply_settings(&node, &context);
+        assert_string_equal(nb_node_state_name(node.inspection.state),
+                            nb_node_state_name(c->state));
+        assert_int_equal(node.inspection.is_renamed, c->is_renamed);
+        if (c->state != NB_NODE_STATE_UNREADABLE)
+                assert_string_equal(node.inspection.node, "a");
+        assert_true(strlen(node.inspection.not_after) > 0);
         if (c->detail)
-                assert_non_null(strstr(inspection.detail, c->detail));
+                assert_non_null(strstr(node.inspection.detail, c->detail));
 
-        nb_present_done(&present);
+        nb_node_done(&node);
         free(chain);
         pki_done(&leaf);
         pki_done(&past);
@@ -187,24 +220,30 @@ static void judged(void **state) {
 }
 
 static void nothing_to_judge(void **state) {
-        struct nb_present present = { .state = NB_NODE_STATE_ABSENT,
-                                      .why = { .code = NB_JOINING_AGAIN,
-                                               .detail = "there is none" } };
-        struct nb_context context = { .root_fd = -1, .node_name = "a", .now = PKI_NOW };
-        struct nb_inspection inspection;
+        struct nb_node node = { .root_fd = -1,
+                                .now = PKI_NOW,
+                                .present = { .state = NB_NODE_STATE_ABSENT,
+                                             .why = { .code = NB_JOINING_AGAIN,
+                                                      .detail = "there is none" } } };
 
-        nb_present_classify(&present, &context, &inspection);
-        assert_int_equal(inspection.state, NB_NODE_STATE_ABSENT);
-        assert_false(inspection.fallback);
-        assert_string_equal(inspection.not_after, "");
-        assert_string_equal(inspection.detail, "there is none");
+        nb_node_classify(&node);
+        assert_int_equal(node.inspection.state, NB_NODE_STATE_ABSENT);
+        assert_string_equal(node.inspection.node, "");
+        assert_string_equal(node.inspection.not_after, "");
+        assert_string_equal(node.inspection.detail, "there is none");
 }
 
 static void verdicts_that_keep(void **state) {
-        for (int value = 0; value < _NB_NODE_STATE_N; value++)
-                assert_int_equal(nb_node_state_is_joined((enum nb_node_state)value),
-                                 value == NB_NODE_STATE_USABLE ||
-                                         value == NB_NODE_STATE_NOT_YET_VALID);
+        for (int value = 0; value < _NB_NODE_STATE_N; value++) {
+                enum nb_node_state now = (enum nb_node_state)value;
+
+                assert_int_equal(nb_node_state_is_joined(now),
+                                 now == NB_NODE_STATE_USABLE || now == NB_NODE_STATE_NOT_YET_VALID);
+                assert_int_equal(nb_node_state_has_fallback(now),
+                                 now == NB_NODE_STATE_OTHER_NODE ||
+                                         now == NB_NODE_STATE_OTHER_CLUSTER ||
+                                         now == NB_NODE_STATE_NOT_ROTATABLE);
+        }
 }
 
 int main(void) {

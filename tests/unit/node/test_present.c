@@ -15,7 +15,7 @@
 static struct folder folder;
 static struct pki_cert ca, leaf;
 static char *combined;
-static struct nb_context context;
+static struct nb_kubelet_paths paths;
 
 static int set_up(void **state) {
         folder_make(&folder);
@@ -23,8 +23,7 @@ static int set_up(void **state) {
         leaf = pki_make(
                 &(struct pki_options){ .dn = "O=system:nodes,CN=system:node:a", .issuer = &ca });
         combined = PKI_JOIN(leaf.pem, ca.pem, leaf.key_pem);
-        context = (struct nb_context){ .root_fd = folder.fd, .node_name = "a", .now = PKI_NOW };
-        nb_settings_init(&context.settings);
+        nb_kubelet_env_find_paths("", 0, &paths);
         return 0;
 }
 
@@ -59,17 +58,16 @@ static char *encode(const char *text) {
 
 /* The state after reading, and after classifying if reading succeeded. */
 static enum nb_node_state look(char ret_detail[NB_FAILURE_DETAIL_MAX]) {
-        struct nb_present present = { 0 };
-        struct nb_inspection inspection;
+        struct nb_node node = { .root_fd = folder.fd, .now = PKI_NOW, .paths = paths };
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        assert_int_equal(nb_present_read(&context, &present, &f), 0);
-        nb_present_classify(&present, &context, &inspection);
+        assert_int_equal(nb_present_read(folder.fd, &paths, &node.present, &f), 0);
+        nb_node_classify(&node);
         if (ret_detail)
-                memcpy(ret_detail, inspection.detail, NB_FAILURE_DETAIL_MAX);
-        nb_present_done(&present);
-        return inspection.state;
+                memcpy(ret_detail, node.inspection.detail, NB_FAILURE_DETAIL_MAX);
+        nb_node_done(&node);
+        return node.inspection.state;
 }
 
 static void nothing_there(void **state) {
@@ -205,7 +203,7 @@ static void expect_refused(void) {
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        assert_true(nb_present_read(&context, &present, &f) < 0);
+        assert_true(nb_present_read(folder.fd, &paths, &present, &f) < 0);
         assert_int_equal(f.code, NB_TARGET_NOT_KUBECONFIG);
 }
 
@@ -230,7 +228,7 @@ static void what_tells_clusters_apart(void **state) {
         folder_put(&folder, CURRENT, combined);
         folder_put(&folder, "/etc/kubernetes/my.crt", ca.pem);
         folder_put(&folder, PKI "/node-bootstrap.json", "{}");
-        assert_int_equal(nb_present_read(&context, &present, &f), 0);
+        assert_int_equal(nb_present_read(folder.fd, &paths, &present, &f), 0);
         assert_non_null(present.ca);
         /* One that is damaged says nothing. */
         assert_false(present.has_record);

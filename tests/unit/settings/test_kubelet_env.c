@@ -8,10 +8,10 @@
 
 static void formats_the_name(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64);
-        struct nb_settings settings;
+        struct nb_kubelet_paths paths;
 
-        nb_settings_init(&settings);
-        nb_kubelet_env_format("worker-1", &settings, &text);
+        nb_kubelet_env_find_paths("", 0, &paths);
+        nb_kubelet_env_format("worker-1", &paths, &text);
         assert_string_equal(text.data, "KUBELET_NODE_NAME=worker-1\n");
 }
 
@@ -21,17 +21,22 @@ static void finds_paths_that_are_not_the_default(void **state) {
                                    "  caFile: /srv/ca.crt\n";
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
         const struct nb_settings_source source = { .origin = "x" };
-        struct nb_settings settings, found;
+        struct nb_kubelet_paths paths, found;
+        struct nb_settings settings;
         struct nb_failure f = { 0 };
 
         nb_settings_init(&settings);
         assert_int_equal(nb_settings_merge(&settings, &source, yaml, strlen(yaml), &f), 0);
-        nb_kubelet_env_format("worker-1", &settings, &text);
-        nb_settings_init(&found);
+        nb_kubelet_paths_get(&settings, &paths);
+        nb_kubelet_env_format("worker-1", &paths, &text);
         nb_kubelet_env_find_paths(text.data, text.len, &found);
         assert_string_equal(found.kubeconfig, "/srv/a b");
         assert_string_equal(found.certificate_directory, "/srv/pki");
         assert_string_equal(found.ca_file, "/srv/ca.crt");
+        assert_true(nb_kubelet_paths_are_equal(&paths, &found));
+        nb_settings_init(&settings);
+        nb_kubelet_paths_set(&found, &settings);
+        assert_string_equal(settings.certificate_directory, "/srv/pki");
 }
 
 static void finds_no_path(void **state) {
@@ -46,11 +51,10 @@ static void finds_no_path(void **state) {
         };
 
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-                struct nb_settings settings;
+                struct nb_kubelet_paths paths;
 
-                nb_settings_init(&settings);
-                nb_kubelet_env_find_paths(texts[i], strlen(texts[i]), &settings);
-                assert_string_equal(settings.kubeconfig, "/etc/kubernetes/kubelet.conf");
+                nb_kubelet_env_find_paths(texts[i], strlen(texts[i]), &paths);
+                assert_string_equal(paths.kubeconfig, "/etc/kubernetes/kubelet.conf");
         }
 }
 
