@@ -2,6 +2,7 @@
 """Virtual machines that boot and join with data of a hypervisor or cloud alone; no file in them was prepared."""
 
 import base64
+import hashlib
 import json
 import re
 
@@ -12,13 +13,14 @@ from cryptography import x509
 from common import SOURCE, metadata
 from common.wait import until
 from .harness import controlplane, network
-from .harness.node import CURRENT, KUBECONFIG, UNIT, settings
+from .harness.node import CURRENT, KUBECONFIG, PKI, UNIT, settings
 from .harness.vm import LATE, Template, Vm
 
 pytestmark = pytest.mark.nightly
 
 PLATFORM = "node-bootstrap-platform.service"
 RUN = "/run/node-bootstrap-platform"
+RECORD = f"{PKI}/node-bootstrap.json"
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +120,29 @@ def spares_install(vm):
     assert set(re.findall(r" (-?\d+) (install|node-bootstrap)$", said, re.M)) == {("-500", "install"), ("0", "node-bootstrap")}, said
 
 
+HARDWARE = "5c2ef9a4-3f0a-4d6b-9f43-8a1f0e6b7c21"
+
+
+def is_known_by_its_hardware(vm):
+    """The UUID that the firmware tells is one of the facts that say which machine joined; containers have none of their own."""
+    record = json.loads(vm.run(f"cat {RECORD}"))
+    assert record["hardwareID"] == hashlib.sha256(HARDWARE.encode()).hexdigest()
+    other = hashlib.sha256(b"other").hexdigest()
+    for changed, status in ({"hardwareID"}, 0), ({"hardwareID", "machineID"}, 1), (set(), 0):
+        text = json.dumps({**record, **dict.fromkeys(changed, other)})
+        vm.run(f"cat >{RECORD} <<'END'\n{text}\nEND")
+        assert vm.run("/usr/lib/node-bootstrap/install --gate 2>&1 >/dev/null; echo $?", check=False).split()[-1] == str(status), changed
+
+
 def test_seed(new_vm, cluster):
     """NoCloud: one document with all settings."""
     token = cluster.token()
     vm = new_vm("seeded")
     user_data = yaml.safe_dump(document(cluster, provider_id=False, bootstrap={"token": str(token)}))
-    vm.boot(*vm.volume("cidata", {"user-data": user_data, "meta-data": "instance-id: i-1\nlocal-hostname: seed-1\n"}))
+    vm.boot(*vm.volume("cidata", {"user-data": user_data, "meta-data": "instance-id: i-1\nlocal-hostname: seed-1\n"}), "-uuid", HARDWARE)
     joined_by(vm, cluster, token, "seed-1")
     assert "--hostname-override=seed-1" in vm.kubelet_arguments()
+    is_known_by_its_hardware(vm)
     spares_install(vm)
 
 
