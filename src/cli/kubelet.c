@@ -80,7 +80,8 @@ static int read_arguments(struct kubelet *kubelet) {
 
 /* --- Unit and binary --- */
 
-/* The gate is started by kubelet itself, or by a start of the service by hand. */
+/* Whether something starts kubelet at boot. The gate does not: either kubelet starts it, or a start
+ * of the service by hand does. */
 static bool is_wanted(const char *text) {
         const char *word = NULL;
         size_t len = 0;

@@ -98,7 +98,7 @@ static void judge_crash(const struct nb_kubelet_finding *cause, const char *erro
                 state->why.code = cause->code;
 }
 
-/* Its exit status 1 is an answer: that of an earlier start, since this machine has joined. */
+/* Exit status 1 is an answer of the gate, from before this machine joined, and no failure. */
 static void add_gate(struct nb_machine_state *state) {
         struct nb_failure ignored = { 0 };
         struct nb_unit_state gate;
@@ -191,7 +191,7 @@ static void add_obstacle(struct nb_machine_state *state) {
         state->why.code = code == NB_NONE ? state->obstacle.code : code;
 }
 
-/* A warning, unless there is something worse. */
+/* Only a warning, which gives way to any failure. */
 static void add_renaming(struct nb_machine_state *state) {
         const struct nb_node *node = &state->node;
 
@@ -302,7 +302,7 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
                 CONCLUDE(state, by_disk[found->state], "%s, so this machine is not joined",
                          found->detail);
         add_obstacle(state);
-        /* No start of the service can help before. */
+        /* As long as this is so, starting the service cannot help. */
         if (state->obstacle.code != NB_NONE && state->kind != NB_MACHINE_NOT_YET_VALID)
                 state->why.code = state->obstacle.code;
         if (state->obstacle.code != NB_NONE || !has_failed ||

@@ -47,7 +47,7 @@ enum nb_machine_kind {
         NB_MACHINE_WITHOUT_KUBECONFIG,
         NB_MACHINE_NOT_YET_VALID,
         NB_MACHINE_EXPIRED,
-        NB_MACHINE_IS_COPY,  /* of a machine that has joined */
+        NB_MACHINE_IS_COPY,  /* it is a copy of a machine that has joined */
         NB_MACHINE_UNUSABLE, /* kubeconfig or certificate cannot be used */
         NB_MACHINE_NOT_JOINED,
         NB_MACHINE_QUEUED,  /* the service waits for another unit */

@@ -81,9 +81,7 @@ static void add_suspect(struct nb_buffer *suspects, const char *folder, const ch
                          folder[0] ? "/" : "", name, what);
 }
 
-/* NULL if systemd can read the file. systemd ignores a dangling link, but not with
- * ImportCredential=.
- */
+/* NULL if systemd can read the file. Only with ImportCredential= is a dangling link a failure. */
 static const char *find_fault(int folder_fd, const char *name) {
         struct stat st;
 
@@ -154,7 +152,7 @@ static void find_in_drop_ins(const char *text, struct nb_buffer *suspects) {
         }
 }
 
-/* systemd logs no name. */
+/* Lists all possible causes, since systemd does not log the name of the credential. */
 static void find_suspects(const char *text, struct nb_buffer *suspects) {
         for (size_t i = 0; i < NB_STORES_N; i++)
                 find_in_store(&nb_stores[i], text, suspects);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Why systemd cannot start node-bootstrap.service, or could not start it last time: the program has
- * not run, so that its journal and its STATUS= say nothing. Asks systemd, and quotes its log.
+ * Why systemd cannot start node-bootstrap.service, or could not start it last time: the program did
+ * not run, so there is no journal entry and no STATUS= of it. Asks systemd, and quotes its log.
  */
 
 #include <stdbool.h>
@@ -13,8 +13,8 @@
 /*
  * `text` has the properties of the service (nb_unit_read()); it may be NULL. Returns whether there
  * is such a reason: NB_UNIT_MASKED, NB_UNIT_MISSING, NB_SERVICE_CREDENTIAL, NB_SERVICE_SETUP, or
- * NB_START_LIMIT. False while a start is queued or under way, unless it is systemd that tries
- * again.
+ * NB_START_LIMIT. False while a start is queued or under way, except for an automatic restart by
+ * systemd.
  */
 bool nb_service_find_obstacle(const char *text, struct nb_failure *ret_why);
 

@@ -34,7 +34,7 @@ enum nb_node_state {
         NB_NODE_STATE_NOT_YET_VALID, /* the clock is wrong, not the certificate */
         NB_NODE_STATE_ABSENT,
         NB_NODE_STATE_EXPIRED,
-        NB_NODE_STATE_COPIED,        /* it is that of another machine, of which this is a copy */
+        NB_NODE_STATE_COPIED,        /* it belongs to the machine of which this one is a copy */
         NB_NODE_STATE_OTHER_NODE,    /* the settings have another node name */
         NB_NODE_STATE_OTHER_CLUSTER, /* the settings have hashes of another cluster */
         NB_NODE_STATE_UNREADABLE,
@@ -59,7 +59,7 @@ struct nb_inspection {
         enum nb_node_state state;
         char node[NB_NODE_NAME_MAX + 1]; /* of the certificate, or of the record; "" for none */
         bool is_copy;                    /* of the machine in the record (node/machine_facts.h) */
-        bool is_renamed;                 /* the host name is not that by which the node was named */
+        bool is_renamed;                 /* the node was named after another host name */
         char not_after[32];              /* RFC 3339; "" if unknown */
         /* Of the join that follows, unless metadata has another one. "": nobody has set the host
          * name yet. */

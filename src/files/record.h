@@ -17,8 +17,8 @@
 
 #define NB_FACT_HASH_SIZE (2 * 32 + 1) /* of SHA-256 in hex */
 
-/* Which machine this is; each is "" if it is unknown (node/machine_facts.h). The record is readable
- * by all users, so that machine ID and hardware ID are hashes. */
+/* Which machine this is; each is "" if it is unknown (node/machine_facts.h). All users can read the
+ * record, so it contains only hashes of machine ID and hardware ID. */
 struct nb_facts {
         char host_name[HOST_NAME_MAX + 1]; /* in lower case */
         char machine_id[NB_FACT_HASH_SIZE], hardware_id[NB_FACT_HASH_SIZE];

@@ -10,7 +10,7 @@
 #include "files/state_file.h"
 #include "settings/settings.h"
 
-/* Most files have never had another. */
+/* A file that has had only one version does not set it. */
 static int get_version(const struct nb_state_file *file) {
         return file->version > 0 ? file->version : 1;
 }

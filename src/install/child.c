@@ -65,8 +65,8 @@ static int pass_descriptors(int channel, int sources_fd) {
         return 0;
 }
 
-/* The unit has made this process one of the last to be killed when memory is short. Best effort:
- * the limits of the unit hold in any case. */
+/* The unit makes install one of the last processes that the OOM killer chooses; join must not
+ * inherit this. Best effort: the limits of the unit hold in any case. */
 static void become_expendable(void) {
         _cleanup_(nb_closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 

@@ -17,8 +17,8 @@
 #define TOKENS \
         { NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN }
 
-/* An encrypted one that nobody needs any more is removed as well: when the TPM, the host key or the
- * machine ID has changed, systemd would not start the service for it. */
+/* An encrypted token is removed as well: if the TPM, the host key or the machine ID changes,
+ * systemd can no longer decrypt it, and does not start the service. */
 static const struct copy {
         const char *folder;
         const char *names[4]; /* up to a NULL */

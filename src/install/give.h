@@ -32,7 +32,8 @@ enum nb_refresh {
         NB_REFRESH_RENEWAL, /* also the record of the join, and the node password of k3s */
 };
 
-/* Keeps only what a refresh needs: settings of the context (files/refresh_settings.h), kubelet's
- * kubeconfig, which refers to its key and does not contain it, the CA file, and the above. */
+/* Keeps only what a refresh needs: some settings of the context (files/refresh_settings.h),
+ * kubelet's kubeconfig, which refers to its key and does not contain it, the CA file, and the
+ * above. */
 int nb_give_for_refresh(const struct nb_context *context, enum nb_refresh refresh,
                         struct nb_failure *f);

@@ -114,7 +114,8 @@ static int accept_and_write(const struct nb_context *context,
         return 1;
 }
 
-/* Makes the state one that needs no join, if that needs no network. Returns 1 after a change. */
+/* Repairs what would require a join, if this is possible without the network. Returns 1 after a
+ * change. */
 static int repair_node(const struct nb_context *context, const struct nb_node *node,
                        struct nb_failure *f) {
         const struct nb_inspection *inspection = &node->inspection;
@@ -125,7 +126,8 @@ static int repair_node(const struct nb_context *context, const struct nb_node *n
                 r = nb_restore_kubeconfig(context, &node->present, f);
                 return r < 0 ? r : 1;
         }
-        /* The administrator says that it is no copy, or that the copy replaces the original. */
+        /* With node.name, the administrator says that this machine is no copy, or replaces the
+         * original. */
         if (inspection->state == NB_NODE_STATE_COPIED &&
             !strcmp(context->settings.node_name, inspection->node)) {
                 r = nb_node_record_facts(node);
@@ -249,7 +251,7 @@ static void report_joined(const struct nb_context *context, const struct nb_node
         if (!nb_kubelet_paths_are_equal(&node->paths, &context->wanted_paths))
                 nb_log(LOG_WARNING, NB_KUBELET_PATHS_KEPT,
                        "the paths of kubelet's files in the settings differ from those of the "
-                       "join, which stay in use: %s, %s, %s",
+                       "join; the latter stay in use: %s, %s, %s",
                        node->paths.kubeconfig, node->paths.certificate_directory,
                        node->paths.ca_file);
         if (inspection->state == NB_NODE_STATE_NOT_YET_VALID) {

@@ -54,7 +54,7 @@ static const char usage[] = "install [OPTION...]\n\n"
 /* Before the child and after it. */
 enum step { BEGIN, END };
 
-/* Returns as run_step(). Needs no settings and no credential: those may be damaged or missing by
+/* Returns like run_step(). Needs no settings and no credential: these may be damaged or missing by
  * now. */
 static int run_refresh(const struct arguments *arguments, enum step step, struct nb_failure *f) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
@@ -135,8 +135,8 @@ static bool is_process_left(const struct arguments *arguments, enum step step) {
                (f.errnum == EEXIST || f.errnum == ENOTEMPTY);
 }
 
-/* If kubelet can start with the existing files, the failure is only a warning. `before` is
- * what was found before a join that the settings may have required. */
+/* If kubelet can start with the existing files, the failure is only a warning. `before` is the
+ * state before the join, which the settings may have required. */
 static bool is_joined_anyway(const struct arguments *arguments, enum step step,
                              enum nb_node_state before, const struct nb_failure *f) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };

@@ -9,8 +9,8 @@
  *
  * Adds facts about this machine to the record that were unknown at the join (node/machine_facts.h).
  *
- * Also writes node-bootstrap.env if it is missing or names other paths, no matter who joined: from
- * then on the certificate is found without the settings.
+ * Also writes node-bootstrap.env if it is missing or contains other paths, no matter which program
+ * joined this machine: from then on, the certificate is found without the settings.
  *
  * If nothing is to be done, nothing is written and nothing is logged. If it fails, the machine has
  * joined all the same: a warning. After a crash, the next call continues.

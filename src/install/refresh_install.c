@@ -443,7 +443,7 @@ bool nb_refresh_is_due(const struct nb_context *context) {
 
         if (last == 0)
                 return false;
-        /* A time in the future says nothing. */
+        /* A time in the future is due to a wrong clock. */
         return is_by_supervisor(context) || last > context->now ||
                context->now - last >= NB_REFRESH_PERIOD_S;
 }

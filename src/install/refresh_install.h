@@ -42,10 +42,11 @@
  * (files/refresh_settings.h). */
 void nb_refresh_set_automatic(const struct nb_context *context);
 
-/* Whether a refresh that the timer has started is due; that of a supervisor decides itself. */
+/* Whether a refresh that the timer has started is due. True if a supervisor has issued the
+ * certificate: nb_refresh_begin() then decides. */
 bool nb_refresh_is_due(const struct nb_context *context);
 
-/* Remembers that a refresh has succeeded, if it is automatic. */
+/* If the refresh is automatic, remembers that it has succeeded. */
 void nb_refresh_remember(const struct nb_context *context);
 
 /* Loads what `refresh` needs into the sources, and returns 1; 0 if it is too early to renew the

@@ -310,8 +310,8 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
 
 /* --- kubelet's serving certificate on a copy --- */
 
-/* "CN=NAME@1700000000", where NAME ends with `suffix`: the names that kubelet gives its own
- * certificate and the CA of it (client-go util/cert, GenerateSelfSignedCertKey). */
+/* "CN=<node><suffix>@1700000000": the names that kubelet gives its own certificate and the CA of
+ * that certificate (client-go util/cert, GenerateSelfSignedCertKey). */
 static bool is_self_signed_name(const char *text, const char *node, const char *suffix) {
         char start[NB_NODE_NAME_MAX + 16];
         size_t len = (size_t)snprintf(start, sizeof(start), "CN=%s%s@", node, suffix);
@@ -332,9 +332,9 @@ static bool is_self_signed(const struct nb_buffer *pem, const char *node) {
 }
 
 /*
- * Every copy has the key of the other machine. kubelet makes a new one if it finds none, but a
- * certificate that somebody else has issued is theirs to replace. Until the new record is there, a
- * crash lets the next start do this again.
+ * Every copy has the serving key of the original. kubelet creates a new key if it finds none, but
+ * whoever issued another certificate must replace it. After a crash before the new record is
+ * written, the next start does this again.
  */
 static void drop_copied_serving(const struct plan *plan) {
         const struct nb_swap *certificate = &plan->files[TARGET_SERVING_CERTIFICATE];
@@ -349,14 +349,13 @@ static void drop_copied_serving(const struct plan *plan) {
             nb_file_remove(certificate->folder_fd, NB_SERVING_KEY) >= 0 &&
             nb_file_remove(certificate->folder_fd, NB_SERVING_CERTIFICATE) >= 0)
                 nb_log(LOG_NOTICE, NB_NONE,
-                       "removed '%s' and its key, which kubelet has signed itself for node '%s'; "
-                       "it "
-                       "makes new ones",
+                       "removed '%s', which kubelet has signed itself for node '%s', and its key; "
+                       "kubelet creates new ones",
                        certificate->path, previous->node);
         else
                 nb_log(LOG_WARNING, NB_NONE,
-                       "'%s' is that of the machine of which this is a copy; replace it and its "
-                       "key",
+                       "'%s' belongs to the machine of which this one is a copy; replace it "
+                       "and its key",
                        certificate->path);
 }
 

@@ -30,8 +30,8 @@ int nb_load_node_name(const struct nb_settings *settings, const char *by_default
                 return r;
         if (!chosen[0] && !nb_host_name_is_set(-1, host))
                 return nb_failure_set(f, NB_HOST_NAME_UNSET, 0,
-                                      "the host name is '%s', which every machine has until it "
-                                      "gets a name, and node.name is not set",
+                                      "the host name is '%s', the default of a machine without a "
+                                      "name, and node.name is not set",
                                       host);
         r = nb_node_name_choose(chosen, host, ret_name, &is_override_needed, f);
         if (r < 0)
@@ -266,7 +266,7 @@ static int apply_metadata(const struct attempt *attempt, struct nb_failure *f) {
         forget_secrets(load);
         if (r < 0 || attempt->is_rehearsal)
                 return r;
-        /* Without one, the name is not from the metadata. */
+        /* Without node.name, the name does not come from the metadata. */
         if (load->settings.node_name[0])
                 r = nb_load_node_name(&load->settings, "", node_name, f);
         return r < 0 ? r : nb_load_verify(load, f);

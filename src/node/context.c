@@ -175,7 +175,7 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sec
         if (r < 0 || joined->node_name[0])
                 return r;
         return nb_failure_set(f, NB_HOST_NAME_UNSET, 0,
-                              "the host name is '%s', which nobody has set", joined->host_name);
+                              "the host name is '%s', which is only a default", joined->host_name);
 }
 
 int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_failure *f) {

@@ -26,10 +26,10 @@ struct nb_context {
         time_t now;
         struct nb_sources *sources;  /* borrowed */
         struct nb_settings settings; /* nb_node_inspect() replaces the paths of kubelet's files */
-        struct nb_kubelet_paths wanted_paths; /* as they are in the settings */
+        struct nb_kubelet_paths wanted_paths; /* those in the settings */
         char host_name[HOST_NAME_MAX + 1];
-        char fixed_name[NB_NODE_NAME_MAX +
-                        1];                   /* under which this machine has joined; "" for none */
+        /* under which this machine has joined; "" for none */
+        char fixed_name[NB_NODE_NAME_MAX + 1];
         char node_name[NB_NODE_NAME_MAX + 1]; /* nb_context_choose_name() */
         bool is_override_needed; /* kubelet needs --hostname-override to use node_name */
         bool is_name_lowered;    /* settings or host name have it with upper-case letters */
@@ -59,8 +59,8 @@ int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *
 int nb_context_choose_name(struct nb_context *context, const char *fixed, struct nb_failure *f);
 
 /*
- * For `reset`, which needs only the paths of the last join: those in node-bootstrap.env, or of
- * settings that are valid. Reads the record. 1; 0 if there is none; NB_INSTALLED_*.
+ * For `reset`, which needs only the paths of the last join: those in node-bootstrap.env, or the
+ * valid ones in the settings. Reads the record. 1; 0 if there is none; NB_INSTALLED_*.
  */
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
                          struct nb_record *ret_record, struct nb_failure *f);

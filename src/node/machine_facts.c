@@ -16,7 +16,7 @@
 #define MACHINE_ID "/etc/machine-id"
 #define CONTAINER "/run/systemd/container" /* systemd.io/CONTAINER_INTERFACE */
 #define FACT_MAX 256                       /* bytes of one of these facts */
-#define FILE_MAX ((size_t)64 * 1024)       /* a file in /sys seems to have the size of a page */
+#define FILE_MAX ((size_t)64 * 1024)       /* for stat(2), a file in /sys has a whole page */
 
 /* sysfs, since the sandbox of the service hides /proc/device-tree. */
 static const char *const hardware_ids[] = {
@@ -88,7 +88,7 @@ void nb_facts_describe(const struct nb_facts *now, const struct nb_facts *then, 
 /* --- Reading --- */
 
 bool nb_hardware_id_is_placeholder(const char *id) {
-        /* of AMI's firmware, on boards whose vendor has not replaced it */
+        /* The default of AMI's firmware, which some vendors do not replace. */
         static const char constant[] = "03000200-0400-0500-0006-000700080009";
 
         return !id[strspn(id, "0-")] || !id[strspn(id, "fF-")] || !strcasecmp(id, constant);

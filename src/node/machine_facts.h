@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Whether this is the machine that joined, or a copy of it. Three facts say so:
+ * Whether this is the machine that joined, or a copy of it. Three facts decide:
  *
  *      host name       in lower case; unknown if nobody has set it (nb_host_name_is_set())
  *      machine ID      /etc/machine-id; unknown if it is empty, "uninitialized", or transient: on a
@@ -31,7 +31,7 @@ enum nb_likeness {
 /* Compares the facts that are known in both. Pure. */
 enum nb_likeness nb_facts_compare(const struct nb_facts *now, const struct nb_facts *then);
 
-/* Replaces the facts of a join by those that are known now. Returns whether any has changed. */
+/* Replaces the facts of a join with those that are known now. Returns whether any has changed. */
 bool nb_facts_update(const struct nb_facts *now, struct nb_facts *then);
 
 /* Adds to the facts of a join those that were not known yet, such as the machine ID of a first
@@ -42,7 +42,6 @@ bool nb_facts_complete(const struct nb_facts *now, struct nb_facts *then);
 void nb_facts_describe(const struct nb_facts *now, const struct nb_facts *then, char *ret,
                        size_t size);
 
-/* "", or the UUID or serial number of a vendor that has set none: all 0, all F, or a known
- * constant.
- */
+/* Whether `id` is "", or a UUID or serial number that the vendor has not set: all 0, all F, or a
+ * known constant. */
 bool nb_hardware_id_is_placeholder(const char *id);

@@ -434,7 +434,7 @@ static int inspect(struct nb_node *node, struct nb_failure *f) {
         return r;
 }
 
-/* Finds the paths and who this machine is. -ENOMEM; NB_INTERNAL. */
+/* Finds the paths, and the facts about this machine. -ENOMEM; NB_INTERNAL. */
 static int begin(int root_fd, struct nb_node *ret_node, struct nb_failure *f) {
         int r;
 
@@ -461,7 +461,7 @@ static bool has_lasting_join(const struct nb_node *node) {
                node->inspection.state == NB_NODE_STATE_WITHOUT_KUBECONFIG;
 }
 
-/* The paths of the settings count as long as there is no join in other ones. */
+/* The paths in the settings apply unless there is a lasting join at those in node-bootstrap.env. */
 static int inspect_all(const struct nb_context *context, struct nb_node *node,
                        struct nb_failure *f) {
         const struct nb_kubelet_paths *wanted = &context->wanted_paths;

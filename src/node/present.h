@@ -64,10 +64,10 @@ struct nb_node {
 };
 
 /*
- * Whether the certificate on disk can be used: the one answer, for the gate, the service, and every
- * command that shows it. Reads certificate, key, kubeconfig, record, and which machine this is; no
- * settings and no credential, which may be damaged or missing. The paths are those in
- * node-bootstrap.env, or the default ones. Writes nothing. Fails as nb_present_read(). Release
+ * Whether the certificate on disk can be used: the same answer for the gate, the service, and every
+ * command that shows it. Reads certificate, key, kubeconfig, record, and the facts about this
+ * machine, but no settings and no credential, which may be damaged or missing. The paths are those
+ * in node-bootstrap.env, or the default ones. Writes nothing. Fails as nb_present_read(). Release
  * `node` with nb_node_done() even then.
  */
 int nb_node_inspect_disk(int root_fd, struct nb_node *ret_node, struct nb_failure *f);
@@ -94,6 +94,6 @@ const char *nb_node_fixed_name(const struct nb_node *node);
  */
 int nb_node_inspect(struct nb_context *context, struct nb_node *ret_node, struct nb_failure *f);
 
-/* Makes this machine the one that joined, in the record, which there must be. 0, -errno. */
+/* Records this machine as the one that joined. There must be a record. 0, -errno. */
 int nb_node_record_facts(const struct nb_node *node);
 void nb_node_done(struct nb_node *node);

@@ -16,7 +16,7 @@
 #define NB_KUBELET_ENV_FILE "node-bootstrap.env"
 #define NB_KUBELET_ENV_PATH NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE
 
-/* Where kubelet's files of a join are. */
+/* Where the files are that a join writes for kubelet. */
 struct nb_kubelet_paths {
         char kubeconfig[NB_SETTINGS_PATH_MAX];
         char certificate_directory[NB_SETTINGS_PATH_MAX];

@@ -49,7 +49,7 @@ void nb_log_mute(void);
 void nb_log_field(enum nb_field field, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
-/* Sets the unit whose `systemctl status` shows all later entries as well, if root sends them. */
+/* All later entries also appear in `systemctl status` of this unit, if root sends them. */
 void nb_log_object_unit(const char *unit);
 
 /* The name of the field in the journal without NODE_BOOTSTRAP_, such as "STAGE". */

@@ -135,6 +135,6 @@ int nb_sources_host_name(char ret[static HOST_NAME_MAX + 1], struct nb_failure *
 /* Whether `name` is "localhost" or begins with "localhost.". */
 bool nb_host_name_is_localhost(const char *name);
 
-/* Whether somebody has chosen this host name: it is not that of a machine without a name, which is
- * none, localhost, or DEFAULT_HOSTNAME= in os-release. */
+/* Whether somebody has set this host name. The host name of a machine without a name is empty,
+ * "(none)", localhost, or DEFAULT_HOSTNAME= in os-release. */
 bool nb_host_name_is_set(int root_fd, const char *name);

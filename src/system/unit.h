@@ -45,7 +45,7 @@ int nb_systemd_reload(struct nb_failure *f);
 /* Queues a job. `method`: "StartUnit", "StopUnit" or "RestartUnit". */
 int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f);
 
-/* Resets the counter of the start limit, which systemd applies to a start by hand as well. */
+/* Resets the count for the start limit, which systemd applies to starts by hand as well. */
 void nb_unit_reset_limit(const char *unit);
 
 /* Makes or removes the links of [Install]; nb_systemd_reload() makes them known. Also works without
@@ -108,8 +108,8 @@ struct sd_journal; /* of libsystemd */
  * any, that of nb_unit_find_reason(). "" if the journal has none. */
 void nb_unit_find_error(const char *unit, char *ret, size_t size);
 
-/* The first line of the unit's last start in which systemd itself warns, which has the cause; "" if
- * the journal has none. For people: its wording differs between versions. */
+/* The first warning of systemd itself about the unit's last start, which has the cause; "" if the
+ * journal has none. For people only: the wording differs between versions. */
 void nb_unit_find_reason(const char *unit, char *ret, size_t size);
 
 /* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */

@@ -88,7 +88,7 @@ static void read_entry(sd_journal *journal, struct nb_unit_entry *ret_entry) {
         }
 }
 
-/* systemd's own lines are no run: it may have failed to execute the program. */
+/* A run has lines of our programs: with only lines of systemd, the program may not have started. */
 static bool is_ours(sd_journal *journal) {
         char identifier[64];
 
@@ -206,8 +206,8 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size) {
                 nb_unit_find_reason(unit, ret, size);
 }
 
-/* A line of systemd's has the unit in UNIT=, also if it is written by the process that is to
- * execute the program. Root alone counts: every process can write the field. */
+/* A line of systemd has the unit in UNIT=, even if the process that is to execute the program
+ * writes it. Only lines of root are trusted: every process can write the field. */
 static int open_reasons(const char *unit, sd_journal **ret_journal) {
         _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
         int r = open_journal(&journal);

@@ -443,8 +443,8 @@ class Machine:
         path.chmod(0o600)
 
     def put_joined_before(self, identity, server, *, ca=None, embedded=False, kubeconfig=None, paths=None):
-        """A machine that kubelet or kubeadm joined: dated file, link, kubeconfig, and ca.crt where one is given. An earlier start of
-        the service has found it."""
+        """A machine that kubelet or kubeadm joined: dated file, link, kubeconfig, and ca.crt if `ca` is set. An earlier start of the
+        service has found the join."""
         dated = f"{self.PKI}/kubelet-client-2026-01-02-03-04-05.pem"
         self.put(dated, identity.combined)
         link = self.target(self.CURRENT)

@@ -127,7 +127,7 @@ def encrypt_as_documented(node, token):
 
 
 def lose_key(node):
-    """As a new TPM, a new machine ID or an image of another machine."""
+    """The effect of a new TPM, a new machine ID or an image of another machine."""
     node.run("sh", "-c", "rm /var/lib/systemd/credential.secret && systemd-creds setup")
 
 
@@ -148,7 +148,7 @@ def test_encrypted_store(node, cluster):
 
 
 def test_encrypted_as_documented(node, cluster):
-    """The token decrypts while it is there; it is discarded, and the service starts without it, whatever the key is then."""
+    """The token can be decrypted until it is discarded. Then the service starts without it, even if the key has changed."""
     token = cluster.token()
     node.configure(token={"discard": True})
     encrypt_as_documented(node, token)
@@ -160,7 +160,7 @@ def test_encrypted_as_documented(node, cluster):
 
 
 def test_token_that_cannot_be_decrypted(node, cluster):
-    """Which one is said; a fresh join command replaces it, and on a machine that has joined removes it."""
+    """The message names it. A fresh join command replaces it or, on a machine that has joined, removes it."""
     encrypt_as_documented(node, cluster.token())
     lose_key(node)
     for is_joined in (False, True):

@@ -86,7 +86,7 @@ def test_not_where_joining_anew_failed(quiet):
 
 
 def test_what_cannot_be_removed_is_said(quiet):
-    """A second name of the file: the token would stay, whatever is unlinked."""
+    """A second name of the file: the token would stay, whichever name is unlinked."""
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
     quiet.boot("--unit=basic.target")
     quiet.join()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap-gate.service: whatever becomes of node-bootstrap.service, kubelet runs on a machine that has joined, and waits on another one.
+"""node-bootstrap-gate.service: whether node-bootstrap.service fails or not, kubelet runs on a machine that has joined, and on no other.
 
 kubelet is a stand-in, and so is the join where a row says so; what a join leaves on disk is real.
 """
@@ -75,7 +75,7 @@ def rows(table):
 
 
 def stand_in(node):
-    """Instead of kubelet and what its package adds to the unit."""
+    """Replaces kubelet, and what its package adds to the unit."""
     for name in ("10-kubeadm.conf", "90-container.conf"):
         node.path(f"/usr/lib/systemd/system/{KUBELET}.d/{name}").unlink(missing_ok=True)
     node.write(f"/etc/systemd/system/{KUBELET}", STAND_IN)
@@ -118,13 +118,13 @@ def has_job(node, unit):
 
 
 def assert_kubelet(node, is_up):
-    """And what is said of it."""
+    """Whether kubelet runs, and whether its status and node-joined.target agree."""
     assert (node.show(KUBELET, "ActiveState"), has_words(node), has_job(node, KUBELET)) == ("active" if is_up else "inactive", not is_up, False), node.jobs()
     until(lambda: node.is_active(TARGET) == is_up and not has_job(node, TARGET), f"{TARGET} follows")
 
 
 def start_kubelet(node):
-    """As the boot does. systemctl returns when the job has ended."""
+    """As at boot. systemctl returns when the job has ended."""
     return node.run("systemctl", "start", KUBELET, check=False).returncode
 
 
@@ -159,7 +159,7 @@ def test_service_that_fails(fresh, broken, is_joined):
 
 
 def is_limited(node):
-    """To five starts. kubelet's own start of the service counts as well, while the service waits for its restart."""
+    """Whether five starts were the limit. kubelet's own start of the service counts as well, while the service waits for its restart."""
     return 2 <= int(node.show(UNIT, "NRestarts")) <= 5
 
 
@@ -215,7 +215,7 @@ def test_kubelet_is_stopped_while_the_service_waits(fresh, is_joined):
 
 
 def test_stop_and_start(fresh):
-    """None of this is noticed by a kubelet that runs. A start of the service also starts one that is stopped or disabled, but not masked."""
+    """A running kubelet is not affected. A start of the service also starts a kubelet that is stopped or disabled, but not one that is masked."""
     node = fresh
     on_disk.put(node, node.name)
     assert start_kubelet(node) == 0
@@ -241,7 +241,7 @@ def test_stop_and_start(fresh):
 
 
 def test_kubelet_that_crashes(fresh):
-    """Each of its restarts asks the gate."""
+    """Each restart of kubelet starts the gate."""
     on_disk.put(fresh, fresh.name)
     fresh.drop_in(KUBELET, "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=\nExecStart=/bin/false\nRestart=always\nRestartSec=300ms\n")
     start_kubelet(fresh)

@@ -169,8 +169,8 @@ def test_lost_kubeconfig(joined, cluster):
 
 @pytest.mark.each_release
 def test_renamed_and_copied(joined, cluster):
-    """Another host name is a warning, and kubelet runs after a reboot. With another machine ID as well it is a copy, which needs a join
-    line of its own."""
+    """Another host name is a warning, and kubelet runs after a reboot. With another machine ID as well, the machine is a copy, which needs
+    a join command of its own."""
     node, old = joined, joined.name
     for name, machine_id in ((f"{old}-new", None), (f"{old}-copy", uuid.uuid4().hex)):
         node.write("/etc/hostname", name + "\n")

@@ -76,7 +76,7 @@ def test_second_ca(node, cluster):
 
 @pytest.mark.each_release
 def test_timer(node, cluster):
-    """Once a day, also if the service fails; until the settings say otherwise."""
+    """Once a day, even if the service fails, until the settings change."""
     node.configure(refresh={"automatic": True})
     node.drop_in(TIMER, ONCE_A_SECOND)
     node.enable(UNIT).boot()

@@ -20,7 +20,7 @@ def running(node):
 
 
 def test_disabled_kubelet_is_not_started_at_boot(node):
-    """But by a start of the service."""
+    """A start of the service by hand starts it."""
     node.enable(UNIT)
     node.run_offline("systemctl", "--quiet", "disable", KUBELET)
     node.boot(wait="multi-user.target")

@@ -110,7 +110,7 @@ sleep
 
 
 def spares_install(vm):
-    """The kernel, when join fills the memory of the unit with files that belong to no process. Containers enforce no limit here."""
+    """The kernel kills join, which fills the memory of the unit with files that belong to no process. Containers enforce no limit here."""
     program, drop_in = "/usr/bin/node-bootstrap", f"/run/systemd/system/{UNIT}.d"
     vm.run(f"node-bootstrap reset --force\nmkdir {drop_in}\nprintf '[Service]\\nMemoryMax=64M\\n' >{drop_in}/limit.conf\n"
            f"systemctl daemon-reload\ncat >{program} <<'END'\n{FLOOD}END\nsystemctl start {UNIT} || :")

@@ -86,7 +86,7 @@ def test_joins_again_under_its_own_name(world, spoil):
 @pytest.mark.parametrize("settings, verdict", [({"node": {"name": "node-2"}}, "other-node"), ({"discovery": {"caCertHashes": [pki.CA("another").pin]}}, "other-cluster")],
                          ids=["node", "cluster"])
 def test_certificate_for_something_else(world, settings, verdict):
-    """It is the fallback of the join that follows, and kubelet needs its kubeconfig for it."""
+    """It is the fallback if the next join fails, and kubelet needs a kubeconfig to use it."""
     machine = joined(world)
     machine.write_settings(HEADER + to_yaml(settings), "config.yaml.d/10.yaml")
     text = machine.read(Machine.KUBECONFIG)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What status, check, metrics and setup say if systemd does not start the program; systemd is a part of the tests."""
+"""What status, check, metrics and setup say if systemd does not start the program; the tests play systemd."""
 
 import json
 import re
@@ -105,7 +105,7 @@ BESIDE = [("kubelet is stopped", lambda place: place.kubelet("inactive", "dead")
 
 @pytest.mark.parametrize("row", BESIDE, ids=[row[0] for row in BESIDE])
 def test_obstacle_beside_another_problem(place, row):
-    """What a start of the service would repair has to wait for it."""
+    """What a start of the service would repair cannot be repaired until the service can start."""
     _, prepare, state, expected, is_kubelet, words = row
     prepare(place)
     place.service.update(exited(226))

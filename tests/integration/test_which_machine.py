@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which machine this is: one that was renamed keeps its node, a copy joins again, and a host name that comes late is waited for."""
+"""Which machine this is: one that was renamed keeps its node, a copy joins again, and a join waits for a host name that is set late."""
 
 import itertools
 import json
@@ -73,7 +73,7 @@ FACTS = list(itertools.product([NODE, "node-2", "localhost"], [ID, OTHER_ID, "un
 
 @ROOT_ONLY
 def test_two_changed_facts_are_a_copy(joined):
-    """And one is not: without a connection, and without a change on disk."""
+    """One is not, and then there is no connection and no change on disk."""
     machine = joined.machine
     for host, machine_id, uuid in FACTS:
         changed = (host == "node-2") + (machine_id == OTHER_ID) + (uuid == OTHER_UUID)
@@ -98,7 +98,7 @@ def test_copy_joins_again(joined):
 
 @ROOT_ONLY
 def test_certificate_of_a_copy_is_no_fallback(joined):
-    """Also if its settings are damaged, or name another node."""
+    """Even if its settings are damaged, or contain another node name."""
     machine = joined.machine
     put_facts(machine, OTHER_ID)
     joined.server.on_connect = faults.reset
@@ -112,7 +112,7 @@ def test_certificate_of_a_copy_is_no_fallback(joined):
 
 @ROOT_ONLY
 def test_node_name_of_the_certificate(joined):
-    """The remedy: from then on this machine is that node, also without the setting."""
+    """The remedy: from then on, this machine is that node, even without the setting."""
     machine = joined.machine
     put_facts(machine, OTHER_ID)
     with_name(joined, NODE)
@@ -190,7 +190,7 @@ def test_paths_of_the_settings_are_recorded(world):
     assert "has joined, so kubelet can start" in machine.unit().joined().stderr
 
 
-# A host name that comes late.
+# A host name that is set late.
 
 @ROOT_ONLY
 @pytest.mark.parametrize("name", ["localhost", "localhost.localdomain", "(none)"])
@@ -228,7 +228,7 @@ def test_no_host_name_until_the_deadline(world):
 
 @ROOT_ONLY
 def test_host_name_that_changes_during_the_join(world):
-    """The name of the request stays, and kubelet is told."""
+    """The name in the request stays, and kubelet gets it."""
     machine = world.machine
     without_name(world)
     world.server.on_connect = faults.reset

@@ -100,7 +100,7 @@ static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
         return setup->root ? 0 : nb_setup_plan_service(setup, f);
 }
 
-/* Whoever runs setup says that this is the machine that joined, unless it is a copy. */
+/* Whoever runs setup confirms the changed name or ID of this machine, unless it is a copy. */
 static int record_machine(const struct nb_setup *setup, struct nb_failure *f) {
         const struct nb_node *node = &setup->state.node;
         struct nb_facts facts = node->present.record.facts;

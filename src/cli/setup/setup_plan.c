@@ -225,8 +225,8 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
         return 0;
 }
 
-/* LoadCredentialEncrypted= searches the stores of plain text as well, and then fails to decrypt it.
- */
+/* LoadCredentialEncrypted= also searches the stores of plain text, and fails to decrypt what it
+ * finds there. */
 static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_failure ignored = { 0 };
@@ -250,7 +250,7 @@ static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
 
 /* --- Whether `join` can begin with the result --- */
 
-/* The service needs no join for a copy that the settings say is that node. */
+/* With the copied certificate's name in node.name, the service does not join again. */
 static bool is_named_copy(const struct nb_setup *setup, const struct nb_settings *settings) {
         const struct nb_inspection *found = &setup->state.node.inspection;
 

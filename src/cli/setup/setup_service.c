@@ -117,8 +117,8 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
         }
 }
 
-/* The journal has the reason, or systemd, if the program has not run; if neither can be read,
- * report the result and exit status from systemd. */
+/* The journal has the reason or, if the program did not run, systemd. If neither can be read,
+ * reports the result and exit status from systemd. */
 static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         const struct nb_unit_state *state = &watch->state;

@@ -118,7 +118,7 @@ def host_name_changed(r):
 
 
 def become_copy(r, name):
-    """Another host name, and another machine ID than the record has."""
+    """The host name and the machine ID are not those in the record."""
     record = json.loads(r.node.read(f"{PKI}/node-bootstrap.json"))
     r.node.write(f"{PKI}/node-bootstrap.json", json.dumps({**record, "machineID": "0" * 64}))
     r.node.run("hostnamectl", "set-hostname", name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As situations.py: systemd does not start the program."""
+"""More situations, as in situations.py: systemd does not start the program."""
 
 from .node import TOKEN, UNIT
 from .situations import situation
