@@ -187,8 +187,7 @@ void nb_mend(const struct nb_context *context, const struct nb_node *node) {
         if (r < 0)
                 nb_log(LOG_WARNING, NB_NONE,
                        "cannot write '" NB_KUBELET_ENV_PATH "', '" NB_KUBELET_DIRECTORY
-                       "/" NB_FLAGS_FILE "' or '" NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE
-                       "', without which `kubeadm upgrade node` fails: %s",
+                       "/" NB_FLAGS_FILE "' or '" NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE "': %s",
                        strerror(-r));
         else if (mend->flags.is_wanted || mend->instance.is_wanted)
                 nb_log(LOG_INFO, NB_NONE,
