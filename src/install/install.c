@@ -307,6 +307,11 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
                 return r;
         *inspection = node.inspection;
         is_joined = nb_node_state_is_joined(inspection->state);
+        if (is_joined || nb_node_state_has_fallback(inspection->state)) {
+                r = nb_mend_env(&node, f);
+                if (r < 0)
+                        return r;
+        }
         if (inspection->state == NB_NODE_STATE_COPIED)
                 report_copy(context, inspection);
         else if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)

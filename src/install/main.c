@@ -51,6 +51,9 @@ struct arguments {
 static const char usage[] = "install [OPTION...]\n\n"
                             "Run by node-bootstrap.service as root. Do not run it yourself.\n";
 
+#define SYSTEMD_STATUS_MIN \
+        200 /* exit statuses from here on are those of systemd (systemd.exec(5)) */
+
 /* Before the child and after it. */
 enum step { BEGIN, END };
 
@@ -275,7 +278,10 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
                         return 0;
                 if (end.signal > 0 && !end.is_stopped)
                         nb_child_end_like(end.signal);
-                *ret_status = end.status;
+                /* A hostile child must not pass for systemd. */
+                *ret_status = end.status < SYSTEMD_STATUS_MIN
+                                      ? end.status
+                                      : nb_failure_info(NB_INTERNAL)->exit_status;
                 return 0;
         }
         return run_locked(arguments, END, &inspection, f);

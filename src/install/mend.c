@@ -29,12 +29,11 @@ struct mend {
         struct nb_record record;
         bool has_instance; /* instance-config.yaml exists, and does not have the empty endpoint that
                               kubeadm 1.36 writes without this file */
-        struct file env, flags, instance, record_file;
+        struct file flags, instance, record_file;
 };
 
 static void mend_freep(struct mend **mend) {
         if (*mend) {
-                nb_buffer_done(&(*mend)->env.text);
                 nb_buffer_done(&(*mend)->flags.text);
                 nb_buffer_done(&(*mend)->instance.text);
                 nb_buffer_done(&(*mend)->record_file.text);
@@ -50,8 +49,6 @@ static struct mend *mend_new(const struct nb_context *context, const struct nb_n
                 return NULL;
         mend->context = context;
         mend->node = node;
-        mend->env = (struct file){ NB_KUBELET_DIRECTORY, NB_KUBELET_ENV_FILE, false,
-                                   NB_BUFFER_INIT(NB_HANDOFF_MAX) };
         mend->flags = (struct file){ NB_KUBELET_DIRECTORY, NB_FLAGS_FILE, false,
                                      NB_BUFFER_INIT(NB_FLAGS_MAX) };
         mend->instance = (struct file){ NB_KUBELET_DIRECTORY, NB_INSTANCE_FILE, false,
@@ -120,22 +117,11 @@ static int prepare_instance(struct mend *mend) {
         return mend->instance.text.error;
 }
 
-static int prepare_env(struct mend *mend) {
-        const struct nb_node *node = mend->node;
-        struct nb_buffer *text = &mend->env.text;
-
-        if (node->is_env_current)
-                return 0;
-        mend->env.is_wanted = true;
-        nb_kubelet_env_format(node->inspection.node, &node->paths, text);
-        return text->error;
-}
-
 static int prepare_files(struct mend *mend) {
-        int r = prepare_env(mend);
+        int r;
 
-        if (r < 0 || !mend->node->present.has_record)
-                return r;
+        if (!mend->node->present.has_record)
+                return 0;
         mend->record = mend->node->present.record;
         mend->record_file.is_wanted = nb_facts_complete(&mend->node->facts, &mend->record.facts);
         r = nb_refresh_settings_keep(&mend->context->settings, &mend->record);
@@ -165,10 +151,8 @@ static int write_file(const struct mend *mend, const struct file *file) {
  */
 static int write_files(const struct mend *mend) {
         const struct file *instance = &mend->instance;
-        int r = write_file(mend, &mend->env);
+        int r = write_file(mend, &mend->flags);
 
-        if (r >= 0)
-                r = write_file(mend, &mend->flags);
         if (r >= 0 && mend->has_instance)
                 r = write_file(mend, instance);
         if (r >= 0)
@@ -176,6 +160,37 @@ static int write_files(const struct mend *mend) {
         if (r >= 0 && !mend->has_instance)
                 r = write_file(mend, instance);
         return r;
+}
+
+static int write_env(const struct nb_node *node) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        _cleanup_(nb_secret_done) struct nb_secret old = NB_SECRET_INIT;
+        _cleanup_(nb_closep) int fd = -1;
+
+        nb_kubelet_env_format(node->inspection.node, &node->paths, &text);
+        if (text.error < 0)
+                return text.error;
+        if (nb_path_read(node->root_fd, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &old) >= 0 &&
+            old.len == text.len && !memcmp(old.data, text.data, text.len))
+                return 0;
+        fd = nb_path_open(node->root_fd, NB_KUBELET_DIRECTORY, O_RDONLY | O_DIRECTORY);
+        return fd < 0 ? fd : nb_file_write(fd, NB_KUBELET_ENV_FILE, 0644, text.data, text.len);
+}
+
+int nb_mend_env(const struct nb_node *node, struct nb_failure *f) {
+        struct nb_kubelet_paths defaults;
+        int r = write_env(node);
+
+        if (r >= 0)
+                return 0;
+        (void)nb_kubelet_env_find_paths("", 0, &defaults);
+        if (!node->is_env_current && !nb_kubelet_paths_are_equal(&node->paths, &defaults))
+                return nb_failure_set(
+                        f, NB_TARGET_UNWRITABLE, r,
+                        "cannot write '" NB_KUBELET_ENV_PATH
+                        "', without which the gate does not find the certificate: %m");
+        nb_log(LOG_WARNING, NB_NONE, "cannot write '" NB_KUBELET_ENV_PATH "': %s", strerror(-r));
+        return 0;
 }
 
 void nb_mend(const struct nb_context *context, const struct nb_node *node) {
@@ -186,8 +201,9 @@ void nb_mend(const struct nb_context *context, const struct nb_node *node) {
                 r = write_files(mend);
         if (r < 0)
                 nb_log(LOG_WARNING, NB_NONE,
-                       "cannot write '" NB_KUBELET_ENV_PATH "', '" NB_KUBELET_DIRECTORY
-                       "/" NB_FLAGS_FILE "' or '" NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE "': %s",
+                       "cannot write '" NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
+                       "' or '" NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE
+                       "', without which `kubeadm upgrade node` fails: %s",
                        strerror(-r));
         else if (mend->flags.is_wanted || mend->instance.is_wanted)
                 nb_log(LOG_INFO, NB_NONE,

@@ -9,9 +9,6 @@
  *
  * Adds facts about this machine to the record that were unknown at the join (node/machine_facts.h).
  *
- * Also writes node-bootstrap.env if it is missing or contains other paths, no matter which program
- * joined this machine: from then on, the certificate is found without the settings.
- *
  * If nothing is to be done, nothing is written and nothing is logged. If it fails, the machine has
  * joined all the same: a warning. After a crash, the next call continues.
  */
@@ -20,3 +17,11 @@
 #include "node/present.h"
 
 void nb_mend(const struct nb_context *context, const struct nb_node *node);
+
+/*
+ * For a certificate that is kept, no matter which program joined this machine: writes
+ * node-bootstrap.env unless it is as it would be written now. From then on, the certificate is
+ * found without the settings. If that fails, NB_TARGET_UNWRITABLE if the gate would not find the
+ * certificate; otherwise a warning.
+ */
+int nb_mend_env(const struct nb_node *node, struct nb_failure *f);

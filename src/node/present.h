@@ -57,7 +57,7 @@ struct nb_node {
         int root_fd; /* borrowed */
         time_t now;
         struct nb_kubelet_paths paths;
-        bool is_env_current;   /* node-bootstrap.env exists, and has these paths */
+        bool is_env_current;   /* node-bootstrap.env is complete, and has these paths */
         struct nb_facts facts; /* of this machine, now */
         struct nb_present present;
         struct nb_inspection inspection;

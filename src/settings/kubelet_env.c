@@ -9,6 +9,8 @@
 #include "settings/kubelet_env.h"
 
 #define ENV_MAX ((size_t)64 * 1024)
+/* The last line: a file that was cut off, or is empty, does not have it. */
+#define NAME_KEY "KUBELET_NODE_NAME="
 
 static const struct {
         const char *key;
@@ -56,13 +58,13 @@ void nb_kubelet_env_format(const char *node_name, const struct nb_kubelet_paths 
         struct nb_kubelet_paths defaults;
 
         find_defaults(&defaults);
-        nb_buffer_printf(ret, "KUBELET_NODE_NAME=%s\n", node_name);
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 const char *path = (const char *)paths + rows[i].offset;
 
                 if (strcmp(path, (const char *)&defaults + rows[i].offset) != 0)
                         nb_buffer_printf(ret, "%s%s\n", rows[i].key, path);
         }
+        nb_buffer_printf(ret, NAME_KEY "%s\n", node_name);
 }
 
 static void take_path(const char *line, size_t len, const char *key,
@@ -76,7 +78,9 @@ static void take_path(const char *line, size_t len, const char *key,
         ret[path_len] = '\0';
 }
 
-void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_kubelet_paths *ret_paths) {
+bool nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_kubelet_paths *ret_paths) {
+        bool is_complete = false;
+
         find_defaults(ret_paths);
         for (const char *line = text, *end = text + len; line < end;) {
                 const char *newline = memchr(line, '\n', (size_t)(end - line));
@@ -84,8 +88,11 @@ void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_kubelet_p
 
                 for (size_t i = 0; i < N_ELEMENTS(rows); i++)
                         take_path(line, line_len, rows[i].key, (char *)ret_paths + rows[i].offset);
+                is_complete = newline && line_len > strlen(NAME_KEY) &&
+                              !memcmp(line, NAME_KEY, strlen(NAME_KEY));
                 line += line_len + 1;
         }
+        return is_complete;
 }
 
 int nb_kubelet_env_read_paths(int root_fd, struct nb_kubelet_paths *ret_paths) {
@@ -94,6 +101,5 @@ int nb_kubelet_env_read_paths(int root_fd, struct nb_kubelet_paths *ret_paths) {
 
         if (r == -ENOMEM)
                 return r;
-        nb_kubelet_env_find_paths(text.data, text.len, ret_paths);
-        return r >= 0;
+        return nb_kubelet_env_find_paths(text.data, text.len, ret_paths);
 }

@@ -27,13 +27,14 @@ void nb_kubelet_paths_get(const struct nb_settings *settings, struct nb_kubelet_
 void nb_kubelet_paths_set(const struct nb_kubelet_paths *paths, struct nb_settings *settings);
 bool nb_kubelet_paths_are_equal(const struct nb_kubelet_paths *a, const struct nb_kubelet_paths *b);
 
-/* Appends the contents of the file: the node name, and the paths that are not the default ones
- * (NODE_BOOTSTRAP_KUBECONFIG, NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY, NODE_BOOTSTRAP_CA_FILE). */
+/* Appends the contents of the file: the paths that are not the default ones
+ * (NODE_BOOTSTRAP_KUBECONFIG, NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY, NODE_BOOTSTRAP_CA_FILE), and
+ * the node name. */
 void nb_kubelet_env_format(const char *node_name, const struct nb_kubelet_paths *paths,
                            struct nb_buffer *ret);
 
-/* The paths of the last join: 1; the default ones if the file does not exist: 0; -ENOMEM. */
+/* The paths of the last join: 1; 0 if the file does not exist or is incomplete; -ENOMEM. */
 int nb_kubelet_env_read_paths(int root_fd, struct nb_kubelet_paths *ret_paths);
 
-/* Finds the paths in the text; the default ones where it has none. */
-void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_kubelet_paths *ret_paths);
+/* Finds the paths in the text; the default ones where it has none. Whether the text is complete. */
+bool nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_kubelet_paths *ret_paths);

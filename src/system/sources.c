@@ -548,7 +548,9 @@ static bool is_default(int root_fd, const char *name) {
         for (size_t i = 0; i < N_ELEMENTS(files) && r < 0; i++)
                 r = nb_path_read(root_fd, files[i], OS_RELEASE_MAX, &text);
         value = r < 0 ? NULL : strstr(text.data, key);
-        if (!value || (value > text.data && value[-1] != '\n'))
+        while (value && value > text.data && value[-1] != '\n')
+                value = strstr(value + 1, key);
+        if (!value)
                 return false;
         value += sizeof(key) - 1;
         value += strspn(value, "\"'");

@@ -452,7 +452,7 @@ class Machine:
         link.symlink_to("/" + dated)
         if ca is not None:
             self.put(self.CA_FILE, ca.pem, 0o644)
-        self.put(self.ENV, f"KUBELET_NODE_NAME={NODE}\n", 0o644)
+        self.put(self.ENV, f"KUBELET_NODE_NAME={pki.common_name(identity.certs[0]).removeprefix('system:node:')}\n", 0o644)
         self.put(kubeconfig or self.KUBECONFIG, node_kubeconfig(server, identity if embedded else None, paths or ["/" + self.CURRENT] * 2))
 
     # At the end of each test.

@@ -208,7 +208,7 @@ def test_encrypted_settings(node, cluster):
         node.join(verb)
         shown = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
         checked = node.run("node-bootstrap", "check", "--local", check=False).stdout
-        assert shown["state"].startswith("kubelet-") and shown["message"] in checked, (verb, checked)
+        assert shown["state"] == "joined" or shown["state"].startswith("kubelet-"), (verb, shown)
         assert f"  - settings in credential '{name}' are not checked: only the service can read them\n" in checked
         node.run("systemctl", "start", metrics)
         assert b"\nnode_bootstrap_joined 1\n" in node.read(f"{folder}/node-bootstrap.prom"), verb

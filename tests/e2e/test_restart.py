@@ -1,23 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine that has joined, with any program: no request, no write, and a reboot changes nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from common.wait import until
 from .harness import controlplane
-from .harness.node import CURRENT, KUBECONFIG, UNIT, without_state
+from .harness.node import PKI, UNIT, without_state
 
 pytestmark = pytest.mark.each_release
 
 
-def assert_untouched(node, start):
-    """start() succeeds immediately, without a connection and without a change on disk."""
-    files, connections = without_state(node.tree()), node.cluster.front.accepted
+ENVIRONMENT = "/var/lib/kubelet/node-bootstrap.env"
+
+
+def assert_untouched(node, start, written=None):
+    """start() succeeds immediately, without a connection and without a change on disk, except that it writes the file `written`."""
+    def files():
+        tree = without_state(node.tree())
+        for path in (written, str(Path(written).parent)) if written else ():
+            tree.pop(path, None)
+        return tree
+
+    before, connections = files(), node.cluster.front.accepted
     start()
     assert node.is_active(UNIT)
     assert node.said("already-joined")
     assert node.cluster.front.accepted == connections, "a connection was made"
-    assert without_state(node.tree()) == files, "something was written"
+    assert files() == before, "something was written"
+    assert not written or node.exists(written)
     assert node.state_files() == []
 
 
@@ -38,7 +50,8 @@ def test_restart_with_the_cluster_gone(node, cluster):
     node.join()
     node.path("/etc/credstore/node-bootstrap.token").unlink()
     node.configure(endpoints=["192.0.2.254:6443"])
-    assert_untouched(node, lambda: node.join("restart"))
+    # The record keeps the endpoints for a refresh.
+    assert_untouched(node, lambda: node.join("restart"), f"{PKI}/node-bootstrap.json")
 
 
 def test_node_that_kubelet_joined(new_node, cluster):
@@ -48,7 +61,7 @@ def test_node_that_kubelet_joined(new_node, cluster):
     node.boot()
     cluster.await_node(node.name)
     node.run("systemctl", "stop", "kubelet.service")
-    assert_untouched(node, node.join)
+    assert_untouched(node, node.join, ENVIRONMENT)
     assert len(cluster.csrs(node.name)) == 1
 
 
@@ -63,7 +76,7 @@ def test_node_that_kubeadm_joined(new_node, cluster, printed):
     node.run(*line.split(), "--ignore-preflight-errors=all", "--cri-socket=unix:///run/containerd/containerd.sock", timeout=300)
     cluster.await_node(node.name)
     node.run("systemctl", "stop", "kubelet.service")
-    assert_untouched(node, node.join)
+    assert_untouched(node, node.join, ENVIRONMENT)
     assert len(cluster.csrs(node.name)) == 1
 
 
@@ -83,20 +96,6 @@ def test_reboot(node, cluster, cut):
     assert node.joined_files() == before
     until(lambda: cluster.find(lease)["spec"]["renewTime"] > renewed, "the node is in touch again")
     assert len(cluster.csrs(node.name)) == 1
-
-
-def test_certificate_of_another_node_is_replaced(node, cluster):
-    """A cloned disk: the certificate is for the name that the machine had before."""
-    node.enable(UNIT).boot("--unit=basic.target")
-    node.join()
-    first = node.certificate()
-    node.set_host_name(f"{node.name}-clone")
-    node.join("restart")
-    assert node.said("joining-again")
-    assert node.certificate() != first
-    assert len(cluster.csrs(f"{node.name}-clone")) == 1
-    assert node.exists(f"{KUBECONFIG}.old")
-    assert node.exists(CURRENT)
 
 
 def test_reboot_with_a_misspelt_key(node, cluster):

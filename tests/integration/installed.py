@@ -98,7 +98,7 @@ def refresh_handoff(machine, cas, **changes):
 
 def paths_env(kubeconfig, certificateDirectory, caFile):
     """node-bootstrap.env with these paths."""
-    return f"NODE_BOOTSTRAP_KUBECONFIG={kubeconfig}\nNODE_BOOTSTRAP_CERTIFICATE_DIRECTORY={certificateDirectory}\nNODE_BOOTSTRAP_CA_FILE={caFile}\n"
+    return f"NODE_BOOTSTRAP_KUBECONFIG={kubeconfig}\nNODE_BOOTSTRAP_CERTIFICATE_DIRECTORY={certificateDirectory}\nNODE_BOOTSTRAP_CA_FILE={caFile}\nKUBELET_NODE_NAME={NODE}\n"
 
 
 def status(machine, *options, **more):

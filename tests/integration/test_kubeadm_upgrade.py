@@ -264,5 +264,5 @@ def test_killed(earlier, strace, is_change):
 def test_full_disk(earlier, strace):
     """The machine has joined: a warning."""
     run = install(earlier, strace, "fsync:error=ENOSPC").joined()
-    assert "instance-config.yaml': No space left on device" in run.stderr
+    assert "without which `kubeadm upgrade node` fails: No space left on device" in run.stderr
     assert "has already joined" in run.stderr and not [file for file in earlier.target_names() if ".tmp" in file]

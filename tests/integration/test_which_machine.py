@@ -190,6 +190,55 @@ def test_paths_of_the_settings_are_recorded(world):
     assert "has joined, so kubelet can start" in machine.unit().joined().stderr
 
 
+def joined_in_other_places(world, text):
+    """`text` is all that is left of node-bootstrap.env; None: nothing."""
+    machine, ca = world.machine, world.cluster.ca
+    machine.put_joined_before(ca.node(NODE), world.server.url, ca=ca, kubeconfig="srv/kubelet.conf")
+    machine.target(Machine.ENV).unlink()
+    if text is not None:
+        machine.put(Machine.ENV, text, 0o644)
+    assert machine.gate().exit == 1
+
+
+CUT = pytest.mark.parametrize("text", [None, "", "KUBELET_NODE_NAME=", "NODE_BOOTSTRAP_CA_FILE=/srv/ca.crt\n"])
+
+
+@CUT
+def test_environment_file_is_cut(world, text):
+    """What is left of it says nothing of the paths: the settings do, and the file is written again."""
+    joined_in_other_places(world, text)
+    world.configure(kubelet={"kubeconfig": "/srv/kubelet.conf"})
+    world.machine.unit().joined()
+    assert world.machine.gate().exit == 0 and world.server.connections == []
+
+
+@CUT
+def test_environment_file_is_cut_and_another_join_fails(world, tmp_path, text):
+    joined_in_other_places(world, text)
+    world.configure(kubelet={"kubeconfig": "/srv/kubelet.conf"}, node="other")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 69\n")
+    program.chmod(0o755)
+    run = world.machine.start("install", *world.machine.install_words(f"--program={program}")).wait()
+    assert run.exit == 0 and "joining again failed" in run.stderr and world.machine.gate().exit == 0
+
+
+def test_name_in_the_environment_file_is_damaged(joined):
+    machine = joined.machine
+    good = machine.read(Machine.ENV)
+    machine.put(Machine.ENV, good.replace(NODE, "other"), 0o644)
+    boot(machine, NODE).joined()
+    assert machine.read(Machine.ENV) == good
+
+
+def test_environment_file_cannot_be_written(world):
+    """The gate would not find the certificate: the service says so, and does not claim to have joined."""
+    joined_in_other_places(world, None)
+    world.machine.target(Machine.ENV).mkdir()
+    world.configure(kubelet={"kubeconfig": "/srv/kubelet.conf"})
+    world.machine.unit().failed("target-unwritable", 73)
+
+
 # A host name that is set late.
 
 @ROOT_ONLY

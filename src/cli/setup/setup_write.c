@@ -164,12 +164,14 @@ int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f) {
 }
 
 int nb_setup_plan_repair(struct nb_setup *setup, struct nb_failure *f) {
+        static const enum nb_setup_secret tokens[] = { NB_SETUP_TOKEN,
+                                                       NB_SETUP_TLS_BOOTSTRAP_TOKEN };
         int r = 0;
 
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && r >= 0 &&
-                             setup->state.obstacle.code == NB_SERVICE_CREDENTIAL;
-             i++)
-                r = plan_removal(setup, STORE_ENCRYPTED, nb_setup_secret_names[i], f);
+        if (setup->state.obstacle.code != NB_SERVICE_CREDENTIAL)
+                return 0;
+        for (size_t i = 0; i < N_ELEMENTS(tokens) && r >= 0; i++)
+                r = plan_removal(setup, STORE_ENCRYPTED, nb_setup_secret_names[tokens[i]], f);
         return r;
 }
 

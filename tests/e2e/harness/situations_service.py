@@ -10,7 +10,7 @@ DECRYPTS = "[Service]\nLoadCredentialEncrypted=node-bootstrap.token\n"
 
 def cannot_start(r, words):
     """Each command says so, and what to do."""
-    assert r.node.join("restart", check=False).returncode != 0
+    assert r.node.run("systemctl", "restart", UNIT, check=False).returncode != 0
     r.says("node-bootstrap", "check", "--local")
     assert words in r.node.run("node-bootstrap", "status", check=False).stdout
 
@@ -25,6 +25,7 @@ def token_that_cannot_be_decrypted(r):
         r.node.drop_in(UNIT, DECRYPTS, "encrypted.conf")
         r.node.path(TOKEN).unlink()
         r.node.write(SEALED, "damaged")
+        r.node.reset_limit()
         cannot_start(r, f"(243/CREDENTIALS): '{SEALED}' (encrypted); systemd: ")
         if is_joined:
             r.here("rm -r", f" {SEALED}")
@@ -47,6 +48,7 @@ def file_that_is_missing(r):
     r.node.prepare()
     for lines, words in (("ExecStart=\nExecStart=!/srv/absent", "(203/EXEC); systemd: "), ("EnvironmentFile=/srv/absent", "(resources); systemd: ")):
         r.node.drop_in(UNIT, f"[Service]\n{lines}\n", "50-absent.conf")
+        r.node.reset_limit()
         cannot_start(r, words)
         assert "/srv/absent" in r.here("systemctl cat")
         r.node.path(f"/etc/systemd/system/{UNIT}.d/50-absent.conf").unlink()

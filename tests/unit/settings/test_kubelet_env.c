@@ -29,7 +29,7 @@ static void finds_paths_that_are_not_the_default(void **state) {
         assert_int_equal(nb_settings_merge(&settings, &source, yaml, strlen(yaml), &f), 0);
         nb_kubelet_paths_get(&settings, &paths);
         nb_kubelet_env_format("worker-1", &paths, &text);
-        nb_kubelet_env_find_paths(text.data, text.len, &found);
+        assert_true(nb_kubelet_env_find_paths(text.data, text.len, &found));
         assert_string_equal(found.kubeconfig, "/srv/a b");
         assert_string_equal(found.certificate_directory, "/srv/pki");
         assert_string_equal(found.ca_file, "/srv/ca.crt");
@@ -44,6 +44,8 @@ static void finds_no_path(void **state) {
                 "",
                 "\n",
                 "KUBELET_NODE_NAME=n",
+                "KUBELET_NODE_NAME=\n",
+                "KUBELET_NODE_NAME=n\nNODE_BOOTSTRAP_CA_FILE=/x",
                 "NODE_BOOTSTRAP_KUBECONFIG=",
                 "NODE_BOOTSTRAP_KUBECONFIG=relative\n",
                 "XNODE_BOOTSTRAP_KUBECONFIG=/x\n",
@@ -53,7 +55,7 @@ static void finds_no_path(void **state) {
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
                 struct nb_kubelet_paths paths;
 
-                nb_kubelet_env_find_paths(texts[i], strlen(texts[i]), &paths);
+                assert_false(nb_kubelet_env_find_paths(texts[i], strlen(texts[i]), &paths));
                 assert_string_equal(paths.kubeconfig, "/etc/kubernetes/kubelet.conf");
         }
 }
