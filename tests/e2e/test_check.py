@@ -182,5 +182,7 @@ def test_token_removed_after_the_join(node, cluster):
     node.give(cluster.token()).enable(UNIT)
     assert node.join(check=False).returncode == 0
     node.run("sh", "-c", "rm /etc/credstore/node-bootstrap.token")
+    # The gate starts kubelet once the service has ended.
+    cluster.await_node(node.name)
     status, said = check(node)
     assert status == 0 and "no token required" in said, said

@@ -212,7 +212,7 @@ def test_encrypted_settings(node, cluster):
         assert f"  - settings in credential '{name}' are not checked: only the service can read them\n" in checked
         node.run("systemctl", "start", metrics)
         assert b"\nnode_bootstrap_joined 1\n" in node.read(f"{folder}/node-bootstrap.prom"), verb
-    said = node.run("node-bootstrap", "reset").stdout
+    said = node.run("node-bootstrap", "reset", "--force").stdout
     assert all(f"removed  {path}\n" in said for path in (paths["kubeconfig"], paths["caFile"])), said
     assert not list(node.path(paths["certificateDirectory"]).glob("*"))
 
