@@ -178,6 +178,7 @@ class Demo:
                     self.cluster.await_signature(answer)
                 self.type(node, command, pasted=answer.strip().splitlines()[-1] if reads else None)
             ran.append(command)
+        node.await_kubelet()    # the gate starts it once the service has ended
         self.type(node, "node-bootstrap status")
         assert node.is_active(UNIT), f"{node.name} has not joined after the remedy: {commands}"
         return ran

@@ -151,6 +151,8 @@ def joined_once(new_shared_node):
     node.begin()
     until(lambda: node.said("token-unknown"), "the journal says that the token is unknown")
     node.run("systemctl", "stop", UNIT)
+    # Otherwise its answer would be that of the next start as well.
+    until(lambda: node.show("node-bootstrap-gate.service", "ActiveState") == "failed", "the gate has answered")
     node.prepare()
     node.join()
     # It starts the container runtime as well, without which `check` reports kubelet-unprepared.
