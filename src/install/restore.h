@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes a lost kubeconfig again, from the record of the last join and the CA file: without token
- * and network. */
+/* Writes a lost kubeconfig, and a lost link of kubelet's certificate store, again, from the record
+ * of the last join and the CA file: without token and network. */
 
 #include "base/failure.h"
 #include "node/context.h"

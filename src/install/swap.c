@@ -58,6 +58,13 @@ bool nb_swap_is_at(const struct nb_swap *swap, mode_t type) {
                (st.st_mode & S_IFMT) == type;
 }
 
+bool nb_swap_differs(const struct nb_swap *swap) {
+        _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+
+        return nb_file_read(swap->folder_fd, swap->name, &old, NULL) < 0 ||
+               old.len != swap->text.len || memcmp(old.data, swap->text.data, old.len) != 0;
+}
+
 static int stage_link(struct nb_swap *swap) {
         snprintf(swap->temporary, sizeof(swap->temporary), ".%s.tmp", swap->name);
         return symlinkat(swap->text.data, swap->folder_fd, swap->temporary) < 0 ? -errno : 0;

@@ -68,6 +68,9 @@ int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
 /* Whether the target exists and has this type: S_IFDIR, S_IFLNK. */
 bool nb_swap_is_at(const struct nb_swap *swap, mode_t type);
 
+/* Whether the target does not have the contents of `text`, or cannot be read. */
+bool nb_swap_differs(const struct nb_swap *swap);
+
 /* Stages each of `n` files that is wanted, with exactly the mode as `.<name>.tmp`. Fails if a
  * folder has this name: an exchange would move the folder away. */
 int nb_swap_stage(struct nb_swap *swaps, unsigned n, struct nb_failure *f);

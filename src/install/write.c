@@ -117,13 +117,10 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
 
 /* Replaces a CA file that differs or cannot be read. With the system's CAs there is no CA file. */
 static void prepare_ca(struct nb_swap *file, const struct nb_buffer *ca) {
-        _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-
-        file->is_wanted = ca->len > 0 &&
-                          (nb_file_read(file->folder_fd, file->name, &old, NULL) < 0 ||
-                           old.len != ca->len || memcmp(old.data, ca->data, ca->len) != 0);
-        if (file->is_wanted)
-                nb_buffer_append(&file->text, ca->data, ca->len);
+        if (ca->len == 0)
+                return;
+        nb_buffer_append(&file->text, ca->data, ca->len);
+        file->is_wanted = nb_swap_differs(file);
 }
 
 /* The files that only a supervisor of k3s issues. kubelet.crt and kubelet.key are links to one file

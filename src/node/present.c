@@ -131,11 +131,10 @@ static int read_kubeconfig(const struct place *place, struct nb_present *present
         return 0;
 }
 
-/* Reads certificate, key, CA and record, with what the kubeconfig names. */
+/* Reads certificate, key and CA, with what the kubeconfig names. */
 static int read_named(const struct place *place, struct nb_kubeconfig_client *client,
                       struct nb_present *present) {
         bool is_embedded = client->certificate.data;
-        struct nb_failure ignored = { 0 };
         int r;
 
         r = read_client(place, client, false, present);
@@ -148,13 +147,6 @@ static int read_named(const struct place *place, struct nb_kubeconfig_client *cl
         r = read_ca(place, client, present);
         if (r == -ENOMEM)
                 return r;
-        r = nb_record_read(place->root_fd, place->paths->certificate_directory, &present->record,
-                           &ignored);
-        if (r < 0 && r != -ENOMEM)
-                r = 0;
-        if (r < 0)
-                return r;
-        present->has_record = r > 0;
         present->is_file = !is_embedded && is_current_a_file(place, client);
         return 0;
 }
@@ -173,34 +165,46 @@ static bool is_older_than_record(const struct place *place, const struct nb_pres
                        nb_certificate_not_before(recorded, 0);
 }
 
+static void drop_files(struct nb_present *present) {
+        nb_certificates_free(TAKE(present->chain));
+        nb_certificates_free(TAKE(present->ca));
+        nb_key_free(TAKE(present->key));
+        present->is_file = false;
+}
+
 /* The kubeconfig names no certificate that can be read: looks into kubelet's store, where the join
- * and kubelet's own rotation put it. Keeps state and reason. */
+ * and kubelet's own rotation put it. If the link is lost, the record names the file of the join.
+ * Keeps state and reason. */
 static int read_store(const struct place *place, struct nb_present *present) {
         char current[PATH_SIZE];
-        struct nb_kubeconfig_client client = { .certificate = NB_SECRET_INIT,
-                                               .key = NB_SECRET_INIT,
-                                               .certificate_file = current,
-                                               .key_file = current };
+        char *const files[] = { current, present->has_record ? present->record.certificate : NULL };
         const enum nb_node_state state = present->state;
         const struct nb_failure why = present->why;
-        int r;
+        int r = 0;
 
-        nb_present_done(present);
-        present->state = NB_NODE_STATE_USABLE;
         snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
                  place->paths->certificate_directory);
-        r = read_named(place, &client, present);
-        nb_kubeconfig_client_done(&client);
-        if (r < 0)
-                return r;
-        if (present->state != NB_NODE_STATE_USABLE || present->is_file ||
-            is_older_than_record(place, present)) {
-                nb_certificates_free(present->chain);
-                present->chain = NULL;
+        drop_files(present);
+        for (size_t i = 0; i < N_ELEMENTS(files) && r >= 0; i++) {
+                struct nb_kubeconfig_client client = { .certificate = NB_SECRET_INIT,
+                                                       .key = NB_SECRET_INIT,
+                                                       .certificate_file = files[i],
+                                                       .key_file = files[i] };
+
+                drop_files(present);
+                present->state = NB_NODE_STATE_USABLE;
+                present->is_link_lost = i > 0;
+                r = read_named(place, &client, present);
+                nb_kubeconfig_client_done(&client);
+                if (present->state == NB_NODE_STATE_USABLE)
+                        break;
         }
+        if (present->state != NB_NODE_STATE_USABLE || present->is_file ||
+            is_older_than_record(place, present))
+                nb_certificates_free(TAKE(present->chain));
         present->state = state;
         present->why = why;
-        return 0;
+        return r;
 }
 
 static int read_all(const struct place *place, struct nb_present *present, struct nb_failure *f) {
@@ -232,17 +236,19 @@ static int read_all(const struct place *place, struct nb_present *present, struc
 
 int nb_present_read(int root_fd, const struct nb_kubelet_paths *paths, struct nb_present *present,
                     struct nb_failure *f) {
+        struct nb_failure ignored = { 0 };
         int r;
 
         *present = (struct nb_present){ .state = NB_NODE_STATE_USABLE };
-        r = read_all(&(struct place){ root_fd, paths }, present, f);
+        r = nb_record_read(root_fd, paths->certificate_directory, &present->record, &ignored);
+        present->has_record = r > 0;
+        if (r != -ENOMEM)
+                r = read_all(&(struct place){ root_fd, paths }, present, f);
         return r == -ENOMEM ? nb_failure_set_memory(f) : r;
 }
 
 void nb_present_done(struct nb_present *present) {
-        nb_certificates_free(present->chain);
-        nb_certificates_free(present->ca);
-        nb_key_free(present->key);
+        drop_files(present);
         *present = (struct nb_present){ 0 };
 }
 

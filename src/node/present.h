@@ -30,6 +30,7 @@ struct nb_present {
         struct nb_certificates *chain;
         struct nb_key *key; /* NULL with a chain: the key has a type that only kubelet supports */
         bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
+        bool is_link_lost;          /* `chain` is of the file that the record names */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
         bool has_record;
         struct nb_record record; /* of our last join */

@@ -23,6 +23,11 @@ def snapshot(folder):
             for path in folder.rglob("*")}
 
 
+def lose_certificate(machine):
+    """Nothing on the disk can replace it, as it can the link."""
+    machine.target(json.loads(machine.read(machine.RECORD))["certificate"].lstrip("/")).unlink()
+
+
 def before(ca=None, *, kubeconfig=None, embedded=False, pem=None, **options):
     """A machine that joined with a certificate of this kind."""
     def make(machine, own):

@@ -10,6 +10,7 @@ from cryptography import x509
 
 from common import apiserver, faults, pki, supervisor
 from common.machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
+from .installed import lose_certificate
 from .k3s import PASSWORD_FILE, SERVER_SECRET, USER, K3sWorld, Rejoin, join
 
 
@@ -101,8 +102,7 @@ def test_password_is_made_once(world):
     assert list(world.cluster.node_passwords) == [NODE] and world.cluster.check_node_password(NODE, world.password)
     before = path.read_text()
     world.cluster.members.add(NODE)
-    for lost in (Machine.KUBECONFIG, Machine.CURRENT):
-        world.machine.target(lost).unlink()
+    lose_certificate(world.machine)
     world.machine.unit().joined()
     assert path.read_text() == before and len(world.server.seen("client-kubelet")) == 2
 

@@ -8,7 +8,7 @@ import pytest
 from common.machine import HEADER, NODE, to_yaml
 from . import kubeadm
 from .crash import points, put_back, save, traced
-from .installed import listen, snapshot
+from .installed import listen, lose_certificate, snapshot
 from .kubeadm import CONFIG, FLAGS, INSTANCE, VERSIONS
 
 NAME = f"--hostname-override={NODE}"
@@ -225,8 +225,7 @@ def test_kubeadm_has_written(machine, minor):
     files = snapshot(machine.root)
     machine.install().joined()
     assert snapshot(machine.root) == files
-    machine.target(machine.KUBECONFIG).unlink()
-    machine.target(machine.CURRENT).unlink()
+    lose_certificate(machine)
     configure(machine, criSocket=CRIO, extraArgs=["v=5"])
     assert "was not written by node-bootstrap" not in machine.unit().joined().stderr
     assert "--v=5" in machine.read(FLAGS) and "--v=4" not in machine.read(FLAGS)

@@ -10,7 +10,7 @@ from common import apiserver, faults, pki
 from common.failures import FAILURES
 from common.machine import HEADER, SECRET, Machine, to_yaml
 from .crash import TABLE, moments, points, put_back, save, traced
-from .installed import contents, refresh_handoff, status
+from .installed import contents, lose_certificate, refresh_handoff, status
 
 pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
 
@@ -276,7 +276,7 @@ def embedded(machine):
 
 NOTHING_TO_DO = {
     "no kubeconfig and no CA": (lambda machine: [machine.target(path).unlink() for path in (machine.KUBECONFIG, machine.CA_FILE)], "this machine has not joined"),
-    "no certificate": (lambda machine: machine.target(machine.CURRENT).unlink(), "this machine has not joined"),
+    "no certificate": (lose_certificate, "this machine has not joined"),
     "a kubeconfig that somebody edited": (edited, "was not written by node-bootstrap"),
     "a kubeconfig with the CA in it": (embedded, "was not written by node-bootstrap"),
     "an empty CA file": (lambda machine: machine.put(machine.CA_FILE, "", 0o644), "the CA file of this machine"),
@@ -366,7 +366,7 @@ def test_hostile_note(world, name):
 def test_note_for_a_machine_that_has_not_joined(world):
     machine = join(world)
     machine.put_state("refreshed.json", left(world))
-    machine.target(machine.CURRENT).unlink()
+    lose_certificate(machine)
     before = contents(machine)
     install(machine).joined()
     assert contents(machine) == before

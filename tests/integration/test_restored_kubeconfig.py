@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kubeconfig that is lost beside a valid certificate is written again, without token and network."""
+"""A kubeconfig, or a link of kubelet's certificate store, that is lost beside a valid certificate is written again, without token and
+network."""
 
 import json
 
@@ -44,6 +45,31 @@ def test_restored(world, damage, how):
     assert after == before and machine.target(Machine.KUBECONFIG).stat().st_mode & 0o777 == 0o600
     assert world.server.requests == [] and "joining again" not in run.stderr
     assert "was written again" not in machine.install(*how).joined().stderr
+
+
+def leads_nowhere(machine):
+    machine.target(Machine.CURRENT).symlink_to("nowhere.pem")
+
+
+def renewed_and_empty(machine):
+    """As after a power cut."""
+    machine.put(Machine.PKI + "/renewed.pem", "")
+    machine.target(Machine.CURRENT).symlink_to("renewed.pem")
+
+
+@pytest.mark.parametrize("how", [(), ("--reload",), ("--refresh",)], ids=["start", "reload", "refresh"])
+@pytest.mark.parametrize("damage", [lambda machine: None, leads_nowhere, renewed_and_empty], ids=["missing", "leads nowhere", "renewed and empty"])
+def test_link_of_the_store(world, damage, how):
+    """It leads to the certificate of the join again, and nothing else changes."""
+    machine = joined(world)
+    before = contents(machine)
+    machine.target(Machine.CURRENT).unlink()
+    damage(machine)
+    assert machine.gate().exit == 1
+    run = machine.install(*how).joined()
+    after = contents(machine)
+    after.pop(Machine.PKI + "/renewed.pem", None)
+    assert after == before and machine.gate().exit == 0 and world.server.requests == [] and "joining again" not in run.stderr
 
 
 def test_name_and_proxy_of_the_server(world):

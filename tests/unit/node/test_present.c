@@ -235,6 +235,64 @@ static void what_tells_clusters_apart(void **state) {
         nb_present_done(&present);
 }
 
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER_HASH "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const char record[] =
+        "{\"version\": 2, \"node\": \"a\", \"hostName\": \"a\", \"machineID\": \"" HASH
+        "\", \"server\": \"https://10.0.0.1:6443\", \"csr\": \"node-csr-a\", \"endpoint\": "
+        "\"10.0.0.1:6443\", \"tokenID\": \"\", \"tokenSource\": \"a file\", \"joinedAt\": "
+        "\"2027-01-01T00:00:00Z\", \"certificate\": \"" DATED "\", \"kubeconfig\": \"" KUBECONFIG
+        "\", \"caCertHashes\": [], \"caFileHashes\": []}";
+
+struct lost {
+        const char *name;
+        bool is_copy, is_linked, is_dated; /* the machine; what is left of the store */
+        const char *kubeconfig;            /* NULL: lost */
+        enum nb_node_state state;
+};
+
+#define NAMES_CURRENT "client-certificate: " CURRENT ", client-key: " CURRENT
+
+static struct lost lost[] = {
+        { "the store", false, false, false, NAMES_CURRENT, NB_NODE_STATE_UNREADABLE },
+        { "the store of the original", true, false, false, NAMES_CURRENT,
+          NB_NODE_STATE_UNREADABLE },
+        { "the dated file", false, true, false, NAMES_CURRENT, NB_NODE_STATE_UNREADABLE },
+        { "store and kubeconfig", false, false, false, NULL, NB_NODE_STATE_ABSENT },
+        { "the link", false, false, true, NAMES_CURRENT, NB_NODE_STATE_WITHOUT_KUBECONFIG },
+        { "the link of the original", true, false, true, NAMES_CURRENT, NB_NODE_STATE_UNREADABLE },
+        { "link and kubeconfig", false, false, true, NULL, NB_NODE_STATE_WITHOUT_KUBECONFIG },
+};
+
+/* The record alone says under which name this machine has joined, and whether it is a copy. */
+static void lost_beside_the_record(void **state) {
+        const struct lost *c = *state;
+        struct nb_node node = { .now = PKI_NOW, .facts = { .host_name = "b", .machine_id = HASH } };
+        struct nb_failure f = { 0 };
+
+        folder_skip_without_lookup();
+        (void)set_up(NULL);
+        node.root_fd = folder.fd;
+        node.paths = paths;
+        if (c->is_copy)
+                memcpy(node.facts.machine_id, OTHER_HASH, sizeof(OTHER_HASH));
+        folder_put(&folder, PKI "/node-bootstrap.json", record);
+        if (c->kubeconfig)
+                put_kubeconfig("", c->kubeconfig);
+        if (c->is_linked)
+                folder_link(&folder, CURRENT, DATED);
+        if (c->is_dated)
+                folder_put(&folder, DATED, combined);
+        assert_int_equal(nb_present_read(folder.fd, &paths, &node.present, &f), 0);
+        nb_node_classify(&node);
+        assert_int_equal(node.inspection.state, c->state);
+        assert_int_equal(node.inspection.is_copy, c->is_copy);
+        assert_string_equal(nb_node_fixed_name(&node), c->is_copy ? "" : "a");
+        nb_node_done(&node);
+        (void)tear_down(NULL);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(nothing_there, set_up, tear_down),
@@ -254,5 +312,6 @@ int main(void) {
         for (size_t i = 0; i < N_ELEMENTS(tests); i++)
                 case_list[n_cases++] = tests[i];
         CASES(broken, unreadable);
+        CASES(lost, lost_beside_the_record);
         return case_run("install present");
 }
