@@ -57,7 +57,8 @@ struct plan {
         struct nb_record previous, record; /* of an earlier join and of this one */
         struct nb_swap files[_TARGET_N];
         char pem_name[NB_STORE_NAME_SIZE]; /* the dated file; "" before it exists */
-        bool is_committed; /* the previous files are gone, and nothing can be undone */
+        bool is_serving_copied; /* kubelet has signed its serving certificate on the original */
+        bool is_committed;      /* the previous files are gone, and nothing can be undone */
 };
 
 static void plan_init(struct plan *plan, const struct nb_context *context,
@@ -330,10 +331,10 @@ static bool is_self_signed(const struct nb_buffer *pem, const char *node) {
 
 /*
  * Every copy has the serving key of the original. kubelet creates a new key if it finds none, but
- * whoever issued another certificate must replace it. After a crash before the new record is
- * written, the next start does this again.
+ * whoever issued another certificate must replace it. The files are set aside with those of the
+ * join, which puts them back if it fails, and are removed with the previous files.
  */
-static void drop_copied_serving(const struct plan *plan) {
+static void find_copied_serving(struct plan *plan) {
         const struct nb_swap *certificate = &plan->files[TARGET_SERVING_CERTIFICATE];
         _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         const struct nb_record *previous = &plan->previous;
@@ -342,18 +343,26 @@ static void drop_copied_serving(const struct plan *plan) {
             nb_facts_compare(&plan->record.facts, &previous->facts) != NB_LIKENESS_COPY ||
             nb_file_read(certificate->folder_fd, certificate->name, &pem, NULL) < 0)
                 return;
-        if (is_self_signed(&pem, previous->node) &&
-            nb_file_remove(certificate->folder_fd, NB_SERVING_KEY) >= 0 &&
-            nb_file_remove(certificate->folder_fd, NB_SERVING_CERTIFICATE) >= 0)
-                nb_log(LOG_NOTICE, NB_NONE,
-                       "removed '%s', which kubelet has signed itself for node '%s', and its key; "
-                       "kubelet creates new ones",
-                       certificate->path, previous->node);
-        else
+        plan->is_serving_copied = is_self_signed(&pem, previous->node);
+        if (!plan->is_serving_copied)
                 nb_log(LOG_WARNING, NB_NONE,
                        "'%s' belongs to the machine of which this one is a copy; replace it "
                        "and its key",
                        certificate->path);
+}
+
+static void remove_copied_serving(struct plan *plan) {
+        for (unsigned i = TARGET_SERVING_KEY; i <= TARGET_SERVING_CERTIFICATE; i++) {
+                struct nb_swap *file = &plan->files[i];
+
+                if (!plan->is_serving_copied || !file->old_name[0] ||
+                    nb_file_remove(file->folder_fd, file->old_name) < 0)
+                        continue;
+                file->old_name[0] = '\0';
+                nb_log(LOG_NOTICE, NB_NONE,
+                       "removed '%s', of kubelet on node '%s'; kubelet creates a new one",
+                       file->path, plan->previous.node);
+        }
 }
 
 /* --- Writing --- */
@@ -380,11 +389,15 @@ static int set_aside(struct plan *plan, struct nb_failure *f) {
         int r = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(aside_targets) && r >= 0; i++) {
-                struct nb_swap *file = &plan->files[aside_targets[i]];
+                enum target target = aside_targets[i];
+                struct nb_swap *file = &plan->files[target];
+                bool is_copied = plan->is_serving_copied && (target == TARGET_SERVING_KEY ||
+                                                             target == TARGET_SERVING_CERTIFICATE);
 
                 /* An existing link is replaced, but not a file: kubelet would refuse to rotate it
                  * ("expected ... to be a symlink but it is a file"). */
-                if (file->is_wanted && !(S_ISLNK(file->mode) && nb_swap_is_at(file, S_IFLNK)))
+                if (is_copied ||
+                    (file->is_wanted && !(S_ISLNK(file->mode) && nb_swap_is_at(file, S_IFLNK))))
                         r = nb_swap_set_aside(file, f);
         }
         return r;
@@ -406,6 +419,7 @@ static int publish_all(struct plan *plan, struct nb_failure *f) {
          * nothing would remove them. */
         for (unsigned i = 0; i < TARGET_KUBECONFIG; i++)
                 nb_swap_keep(&plan->files[i]);
+        remove_copied_serving(plan);
         plan->is_committed = true;
         return nb_swap_publish(&plan->files[TARGET_KUBECONFIG], f);
 }
@@ -496,7 +510,7 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
                 return r;
         r = stage_all(plan, f);
         if (r >= 0) {
-                drop_copied_serving(plan);
+                find_copied_serving(plan);
                 r = publish_all(plan, f);
         }
         if (r < 0)
