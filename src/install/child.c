@@ -187,8 +187,11 @@ static int read_signal(int signal_fd) {
 
 /* Statuses are read only when one may be passed on: a flood of them would stall systemd. Returns 1
  * when the child has ended, without reaping it; 0 NB_CHILD_GRACE_S after the deadline; -errno. */
-static int watch_child(pid_t pid, int channel, int signal_fd, uint64_t deadline_ms,
+static int watch_child(const struct nb_child *child, pid_t pid, int channel, int signal_fd,
                        bool *is_stopped) {
+        uint64_t deadline_ms = child->timeout_ms == NB_TIME_INFINITE
+                                       ? NB_TIME_INFINITE
+                                       : nb_now_ms() + child->timeout_ms;
         struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
                                   { .events = POLLIN | POLLRDHUP } };
         uint64_t status_due_ms = 0, now, until;
@@ -228,6 +231,7 @@ static int watch_child(pid_t pid, int channel, int signal_fd, uint64_t deadline_
                 if (polls[1].revents) {
                         is_open = !(polls[1].revents & (POLLHUP | POLLRDHUP));
                         pass_last_status(channel);
+                        child->on_status(child->userdata);
                         status_due_ms = nb_now_ms() + STATUS_PAUSE_MS;
                 }
         }
@@ -236,10 +240,7 @@ static int watch_child(pid_t pid, int channel, int signal_fd, uint64_t deadline_
 /* Returns the status of waitpid(2). */
 static int await_child(const struct nb_child *child, pid_t pid, int channel, int signal_fd,
                        struct sweeper *sweeper, bool *is_stopped, struct nb_failure *f) {
-        uint64_t deadline_ms = child->timeout_ms == NB_TIME_INFINITE
-                                       ? NB_TIME_INFINITE
-                                       : nb_now_ms() + child->timeout_ms;
-        int r = watch_child(pid, channel, signal_fd, deadline_ms, is_stopped);
+        int r = watch_child(child, pid, channel, signal_fd, is_stopped);
         int left = run_sweeper(sweeper), status, number;
 
         pass_last_status(channel);

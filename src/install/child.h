@@ -28,6 +28,9 @@ struct nb_child {
         bool is_service;              /* the control group of this process is that of the service */
         uint64_t timeout_ms;          /* NB_TIME_INFINITE: none */
         int sources_fd;               /* of nb_sources_pass(); closed once the child has it */
+        /* Called after each status of the child. */
+        void (*on_status)(void *userdata);
+        void *userdata;
 };
 
 /*

@@ -184,8 +184,26 @@ static int run_locked(const struct arguments *arguments, enum step step,
         return r < 0 && is_joined_anyway(arguments, step, inspection->state, f) ? 0 : r;
 }
 
+struct naming {
+        int root_fd;
+        struct nb_inspection *inspection;
+};
+
+/* Without a host name, the join waits for one, and may not tell which it has used. Take the first
+ * one, as the join does: the host name may change once more before the certificate is issued. */
+static void settle_name(void *userdata) {
+        const struct naming *naming = userdata;
+        struct nb_inspection *inspection = naming->inspection;
+        struct nb_failure ignored = { 0 };
+        char host[HOST_NAME_MAX + 1];
+
+        if (!inspection->name[0] && nb_sources_host_name(host, &ignored) >= 0 &&
+            nb_host_name_is_set(naming->root_fd, host))
+                (void)nb_node_name_parse(host, strlen(host), inspection->name);
+}
+
 /* The user of the service owns its state directory. */
-static int run_child(const struct arguments *arguments, const struct nb_inspection *inspection,
+static int run_child(const struct arguments *arguments, struct nb_inspection *inspection,
                      struct nb_child_end *ret_end, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         char directory[PATH_MAX + 32], until[64], previous[64], name[NB_NODE_NAME_MAX + 16];
@@ -202,12 +220,15 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         const char *const refresh[] = { arguments->program, "refresh", directory, NULL };
         const char *const config[] = { arguments->program, "refresh", directory, "--kubelet-config",
                                        NULL };
+        struct naming naming = { arguments->root_fd, inspection };
         struct nb_child child = { .argv = arguments->is_refresh                        ? refresh
                                           : nb_node_state_is_joined(inspection->state) ? config
                                                                                        : join,
                                   .state = &state,
                                   .is_service = !arguments->root,
-                                  .timeout_ms = inspection->timeout_ms };
+                                  .timeout_ms = inspection->timeout_ms,
+                                  .on_status = settle_name,
+                                  .userdata = &naming };
         int r;
 
         r = nb_state_open(&state, f);
