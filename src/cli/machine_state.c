@@ -193,14 +193,12 @@ static void add_obstacle(struct nb_machine_state *state) {
 
 /* Only a warning, which gives way to any failure. */
 static void add_renaming(struct nb_machine_state *state) {
-        const struct nb_node *node = &state->node;
+        const struct nb_inspection *inspection = &state->node.inspection;
 
-        if (!node->inspection.is_renamed || state->why.code != NB_NONE)
+        if (!inspection->changed[0] || state->why.code != NB_NONE)
                 return;
-        nb_failure_add(&state->why,
-                       "; the host name is '%s', but this machine has joined as '%s': the node "
-                       "keeps its name",
-                       node->facts.host_name, node->inspection.node);
+        nb_failure_add(&state->why, "; " NB_NODE_RENAMED_FORMAT, inspection->changed,
+                       inspection->node);
         state->why.code = NB_NODE_RENAMED;
 }
 

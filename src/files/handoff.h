@@ -59,8 +59,11 @@ struct nb_inspection {
         enum nb_node_state state;
         char node[NB_NODE_NAME_MAX + 1]; /* of the certificate, or of the record; "" for none */
         bool is_copy;                    /* of the machine in the record (node/machine_facts.h) */
+        bool is_maybe_copy;              /* if facts that are unknown now differ too */
         bool is_renamed;                 /* the node was named after another host name */
-        char not_after[32];              /* RFC 3339; "" if unknown */
+        char changed[32]; /* "machine ID": what alone differs from the record; "" for nothing. Of a
+                             node that the settings named, the host name does not count. */
+        char not_after[32]; /* RFC 3339; "" if unknown */
         /* Of the join that follows, unless metadata has another one. "": nobody has set the host
          * name yet. */
         char name[NB_NODE_NAME_MAX + 1];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,11 @@
 #include "install/write.h"
 #include "node/context.h"
 #include "node/present.h"
+#include "system/clock.h"
 #include "system/log.h"
+
+#define HOST_NAME_WAIT_MS 30000 /* kubelet waits, too */
+#define HOST_NAME_POLL_MS 200
 
 static void log_names(const struct nb_accepted *accepted) {
         const struct nb_provenance *from = &accepted->handoff.provenance;
@@ -155,11 +160,32 @@ static int inspect_node(struct nb_context *context, struct nb_node *node, struct
         return 0;
 }
 
-/* While the clock is wrong, the token is kept. */
+/* The host name decides whether this is a copy, and DHCP may set it later in the boot. */
+static bool is_host_name_decisive(const struct nb_node *node) {
+        return node->inspection.is_maybe_copy && node->inspection.changed[0] &&
+               !node->facts.host_name[0];
+}
+
+static int await_host_name(struct nb_context *context, struct nb_node *node, struct nb_failure *f) {
+        uint64_t deadline_ms = nb_now_ms() + HOST_NAME_WAIT_MS;
+        int r = inspect_node(context, node, f);
+
+        if (r >= 0 && is_host_name_decisive(node))
+                nb_log_status("Waiting for the host name, since the %s differs from that of the "
+                              "join",
+                              node->inspection.changed);
+        while (r >= 0 && is_host_name_decisive(node) && nb_now_ms() < deadline_ms) {
+                (void)poll(NULL, 0, HOST_NAME_POLL_MS);
+                r = inspect_node(context, node, f);
+        }
+        return r;
+}
+
+/* While the clock is wrong, or this may be a copy, the token is kept. */
 static int keep_join(const struct nb_context *context, const struct nb_state *state,
                      const struct nb_inspection *inspection) {
         clear_state(state);
-        if (inspection->state == NB_NODE_STATE_USABLE)
+        if (inspection->state == NB_NODE_STATE_USABLE && !inspection->is_maybe_copy)
                 nb_discard_token(context);
         return 0;
 }
@@ -243,11 +269,9 @@ static bool is_client_needed(const struct nb_context *context,
 static void report_joined(const struct nb_context *context, const struct nb_node *node) {
         const struct nb_inspection *inspection = &node->inspection;
 
-        if (inspection->is_renamed)
-                nb_log(LOG_WARNING, NB_NODE_RENAMED,
-                       "the host name is '%s', but this machine has joined as '%s': the node keeps "
-                       "its name",
-                       node->facts.host_name, inspection->node);
+        if (inspection->changed[0])
+                nb_log(LOG_WARNING, NB_NODE_RENAMED, NB_NODE_RENAMED_FORMAT, inspection->changed,
+                       inspection->node);
         if (!nb_kubelet_paths_are_equal(&node->paths, &context->wanted_paths))
                 nb_log(LOG_WARNING, NB_KUBELET_PATHS_KEPT,
                        "the paths of kubelet's files in the settings differ from those of the "
@@ -296,7 +320,7 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
         bool is_joined;
         int r;
 
-        r = inspect_node(context, &node, f);
+        r = await_host_name(context, &node, f);
         if (r < 0)
                 return r;
         *inspection = node.inspection;

@@ -35,21 +35,26 @@ static const struct {
         { "hardware ID", offsetof(struct nb_facts, hardware_id) },
 };
 
+static const char *get_fact(const struct nb_facts *facts, size_t row) {
+        return (const char *)facts + rows[row].offset;
+}
+
 static bool does_differ(const struct nb_facts *now, const struct nb_facts *then, size_t row) {
-        const char *a = (const char *)now + rows[row].offset,
-                   *b = (const char *)then + rows[row].offset;
+        const char *a = get_fact(now, row), *b = get_fact(then, row);
 
         return a[0] && b[0] && strcmp(a, b) != 0;
 }
 
 enum nb_likeness nb_facts_compare(const struct nb_facts *now, const struct nb_facts *then) {
-        unsigned n = 0;
+        unsigned n = 0, n_unknown = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 n += does_differ(now, then, i);
+                n_unknown += !get_fact(now, i)[0] && get_fact(then, i)[0];
+        }
         if (n >= 2)
                 return NB_LIKENESS_COPY;
-        return does_differ(now, then, 0) ? NB_LIKENESS_RENAMED : NB_LIKENESS_SAME;
+        return n + n_unknown >= 2 ? NB_LIKENESS_UNKNOWN : NB_LIKENESS_SAME;
 }
 
 bool nb_facts_update(const struct nb_facts *now, struct nb_facts *then) {

@@ -23,12 +23,12 @@
 int nb_facts_read(int root_fd, struct nb_facts *ret_facts);
 
 enum nb_likeness {
-        NB_LIKENESS_SAME,
-        NB_LIKENESS_RENAMED, /* the same; only the host name differs */
+        NB_LIKENESS_SAME,    /* at most one fact differs */
+        NB_LIKENESS_UNKNOWN, /* a copy, if facts that are unknown now differ too */
         NB_LIKENESS_COPY,
 };
 
-/* Compares the facts that are known in both. Pure. */
+/* Pure. */
 enum nb_likeness nb_facts_compare(const struct nb_facts *now, const struct nb_facts *then);
 
 /* Replaces the facts of a join with those that are known now. Returns whether any has changed. */

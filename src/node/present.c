@@ -277,12 +277,6 @@ static time_t find_chain_end(const struct nb_certificates *chain) {
         return end;
 }
 
-static enum nb_likeness find_likeness(const struct nb_node *node) {
-        return node->present.has_record
-                       ? nb_facts_compare(&node->facts, &node->present.record.facts)
-                       : NB_LIKENESS_SAME;
-}
-
 /* The name in the certificate; without one, that in the record. */
 static void find_name(const struct nb_node *node, char ret[static NB_NODE_NAME_MAX + 1]) {
         char name[NB_CERTIFICATE_NODE_SIZE] = "";
@@ -296,16 +290,31 @@ static void find_name(const struct nb_node *node, char ret[static NB_NODE_NAME_M
                 memcpy(ret, node->present.record.node, sizeof(node->present.record.node));
 }
 
-/* A name that the settings chose does not depend on the host name. */
-static bool is_renamed(const struct nb_node *node) {
-        return find_likeness(node) == NB_LIKENESS_RENAMED &&
-               !strcmp(node->present.record.node, node->present.record.facts.host_name);
+static void compare_facts(const struct nb_node *node, struct nb_inspection *inspection) {
+        const struct nb_record *record = &node->present.record;
+        struct nb_facts then = record->facts;
+        enum nb_likeness likeness = nb_facts_compare(&node->facts, &then);
+
+        if (!node->present.has_record)
+                return;
+        inspection->is_copy = likeness == NB_LIKENESS_COPY;
+        inspection->is_maybe_copy = likeness == NB_LIKENESS_UNKNOWN;
+        if (inspection->is_copy)
+                return;
+        /* A name that the settings chose does not depend on the host name. */
+        if (strcmp(record->node, then.host_name) != 0)
+                then.host_name[0] = '\0';
+        nb_facts_describe(&node->facts, &then, inspection->changed, sizeof(inspection->changed));
+        inspection->is_renamed = node->facts.host_name[0] && then.host_name[0] &&
+                                 strcmp(node->facts.host_name, then.host_name) != 0;
 }
 
-static enum nb_node_state classify_chain(const struct nb_node *node, const char *name,
+static enum nb_node_state classify_chain(const struct nb_node *node,
+                                         const struct nb_inspection *inspection,
                                          struct nb_failure *why) {
         char text[NB_SUBJECT_SIZE], at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
         const struct nb_certificates *chain = node->present.chain;
+        const char *name = inspection->node;
         time_t end = find_chain_end(chain), begin = nb_certificate_not_before(chain, 0);
 
         nb_time_format(node->now, clock);
@@ -325,7 +334,7 @@ static enum nb_node_state classify_chain(const struct nb_node *node, const char 
                                 "the client certificate expired at %s; this machine's clock says "
                                 "%s",
                                 at, clock);
-        if (find_likeness(node) == NB_LIKENESS_COPY) {
+        if (inspection->is_copy) {
                 nb_facts_describe(&node->facts, &node->present.record.facts, text, sizeof(text));
                 return CONCLUDE(why, NB_NODE_STATE_COPIED, 0,
                                 "the client certificate is for node '%s', and this machine is a "
@@ -353,8 +362,9 @@ void nb_node_classify(struct nb_node *node) {
         struct nb_failure why = present->why, judged = { 0 };
 
         find_name(node, inspection.node);
+        compare_facts(node, &inspection);
         if (present->chain) {
-                inspection.state = classify_chain(node, inspection.node, &judged);
+                inspection.state = classify_chain(node, &inspection, &judged);
                 nb_time_format(nb_certificate_not_after(present->chain, 0), inspection.not_after);
         }
         if (present->state == NB_NODE_STATE_USABLE) {
@@ -367,8 +377,6 @@ void nb_node_classify(struct nb_node *node) {
                 inspection.state = present->state;
                 inspection.not_after[0] = '\0';
         }
-        inspection.is_copy = find_likeness(node) == NB_LIKENESS_COPY;
-        inspection.is_renamed = is_renamed(node);
         memcpy(inspection.detail, why.detail, sizeof(inspection.detail));
         node->inspection = inspection;
 }

@@ -53,6 +53,10 @@ bool nb_node_state_is_joined(enum nb_node_state state);
 /* Needs no join, or keeps its certificate if joining again fails. */
 bool nb_inspection_is_kept(const struct nb_inspection *inspection);
 
+/* For node-renamed: what has changed, and the node's name. */
+#define NB_NODE_RENAMED_FORMAT \
+        "the %s of this machine differs from that of the join: it stays node '%s'"
+
 /* What is on the disk of this machine. */
 struct nb_node {
         int root_fd; /* borrowed */

@@ -180,7 +180,7 @@ def test_renamed_and_copied(joined, cluster):
         if not machine_id:
             await_well(node, old)
             found = look(node, "host name changed", "joined", 0, "node-renamed")
-            assert old in found["message"] and name in found["message"]
+            assert old in found["message"] and "host name" in found["message"]
             assert f"kubectl delete node {old}`" in node.run("node-bootstrap", "status", check=False).stdout
     until(lambda: node.show(UNIT, "ActiveState") == "failed", "the copy has no token")
     assert not node.kubelet_pid()

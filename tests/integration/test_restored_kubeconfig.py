@@ -3,6 +3,7 @@
 network."""
 
 import json
+import os
 
 import pytest
 
@@ -138,6 +139,21 @@ def test_other_document(world, text):
     lose(machine, text.encode())
     machine.install("--reload").failed("target-not-kubeconfig", 73)
     assert machine.read(Machine.KUBECONFIG) == text and OLD not in machine.target_names()
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(), os.mkfifo], ids=["directory", "FIFO"])
+def test_no_regular_file(world, make):
+    """The remedy: once it is moved away, the kubeconfig is written again."""
+    machine = joined(world)
+    before = contents(machine)
+    path = machine.target(Machine.KUBECONFIG)
+    path.unlink()
+    make(path)
+    machine.install().failed("target-not-kubeconfig", 73, f"'/{Machine.KUBECONFIG}' is not a regular file")
+    assert machine.gate().exit == 1
+    path.rename(machine.path / "away")
+    machine.install().joined()
+    assert contents(machine) == before and machine.gate().exit == 0 and world.server.requests == []
 
 
 def test_damaged_file_that_the_join_did_not_write(world):

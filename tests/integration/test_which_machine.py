@@ -12,11 +12,16 @@ import pytest
 
 from common import faults, pki
 from common.machine import HEADER, NODE, Machine, find_program, to_yaml
+from .crash import points, put_back, save, traced
 from .installed import snapshot
 
 ID, OTHER_ID, UUID, OTHER_UUID = "a" * 32, "b" * 32, "4c4c4544-0046-3010-8056-b9c04f4b4c32", "4c4c4544-0046-3010-8056-b9c04f4b4c33"
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="a host name of its own needs root")
 UNDER_ANOTHER_HOST_NAME = 'printf %s "$1" >/proc/sys/kernel/hostname; shift; exec "$@"'
+
+
+def set_name(run, name):
+    subprocess.run(["nsenter", f"--uts=/proc/{run.pid}/ns/uts", "hostname", name], check=True)
 
 
 def put_facts(machine, machine_id=ID, uuid=UUID):
@@ -73,17 +78,52 @@ FACTS = list(itertools.product([NODE, "node-2", "localhost"], [ID, OTHER_ID, "un
 
 @ROOT_ONLY
 def test_two_changed_facts_are_a_copy(joined):
-    """One is not, and then there is no connection and no change on disk."""
+    """One is not, and then there is no connection and no change on disk. Each changed fact is reported."""
     machine = joined.machine
     for host, machine_id, uuid in FACTS:
         changed = (host == "node-2") + (machine_id == OTHER_ID) + (uuid == OTHER_UUID)
         put_facts(machine, machine_id, uuid)
         files = snapshot(machine.root)
+        if host == "localhost" and changed == 1:        # the service waits for its name
+            assert start_named(machine, host, "install", "--gate", f"--root={machine.root}").wait().exit == 0
+            continue
         run = start_named(machine, host, "install", *machine.install_words("--program=/bin/false")).wait()
         assert (run.exit == 0) == (changed < 2), (host, machine_id, uuid, run.stderr)
         assert (" is a copy of the one that joined" in run.stderr) == (changed >= 2), run.stderr
-        assert ("the host name is 'node-2', but" in run.stderr) == (host == "node-2" and changed == 1), run.stderr
+        assert (" differs from that of the join" in run.stderr) == (changed == 1), run.stderr
         assert snapshot(machine.root) == files and joined.server.connections == []
+
+
+TOKEN_FILE = "etc/credstore/node-bootstrap.token"
+
+
+@ROOT_ONLY
+def test_copy_gets_its_name_late(joined):
+    """The service waits for the name that decides, as long as it takes DHCP, and keeps the token. The gate does not wait."""
+    machine = joined.machine
+    put_facts(machine, OTHER_ID)
+    without_name(joined, token={"discard": True})
+    machine.put(TOKEN_FILE, "its own")
+    run = start_named(machine, "localhost", "install", *machine.install_words(f"--program={machine.program('node-bootstrap')}"))
+    run.wait_for_status("Waiting for the host name")
+    assert machine.target(TOKEN_FILE).exists() and joined.server.connections == []
+    set_name(run, "node-2")
+    run.wait().joined()
+    assert " is a copy of the one that joined" in run.stderr and node(machine) == "node-2" and not machine.target(TOKEN_FILE).exists()
+
+
+@ROOT_ONLY
+def test_token_of_a_machine_that_may_be_a_copy(joined):
+    """Its machine ID may also be another one."""
+    machine = joined.machine
+    without_name(joined, token={"discard": True})
+    machine.put(TOKEN_FILE, "maybe its own")
+    put_facts(machine, "uninitialized", OTHER_UUID)
+    boot(machine, NODE).joined()
+    assert machine.target(TOKEN_FILE).exists()
+    put_facts(machine, ID, OTHER_UUID)
+    boot(machine, NODE).joined()
+    assert not machine.target(TOKEN_FILE).exists()
 
 
 @ROOT_ONLY
@@ -161,6 +201,33 @@ def test_serving_certificate_of_a_copy(joined, is_own):
     run = boot(machine, "node-2").joined()
     assert [machine.target(f"{Machine.PKI}/kubelet.{end}").exists() for end in ("crt", "key")] == [not is_own] * 2
     assert ("replace it and its key" in run.stderr) == (not is_own)
+
+
+@ROOT_ONLY
+def test_copy_whose_join_cannot_be_written(joined, strace):
+    """Whichever call fails: kubelet's serving key is there as long as the record is that of the original."""
+    machine = joined.machine
+    key = pki.new_key()
+    pem = pki.cert_pem(pki.CA(f"{NODE}-ca@1700000000").client(key.public_key(), f"{NODE}@1700000000", ()))
+    machine.put(f"{Machine.PKI}/kubelet.crt", pem)
+    machine.put(f"{Machine.PKI}/kubelet.key", pki.key_pem(key))
+    put_facts(machine, OTHER_ID, OTHER_UUID)
+    with_name(joined, "node-2")
+    machine.put_handoff(joined.cluster.ca, joined.server.url, node="node-2")
+    files = save(machine)
+    words = machine.install_words("--program=")
+    traced(machine, strace, "install", *words).joined()
+    outcomes = set()
+    for name, number in points(machine):
+        if not name.startswith(("rename", "fsync", "symlink")):
+            continue
+        put_back(machine, files)
+        run = traced(machine, strace, "install", *words, inject=f"{name}:error=EIO:when={number}")
+        left = [machine.target(f"{Machine.PKI}/kubelet.{end}").exists() for end in ("crt", "key")]
+        assert left == [record(machine)["node"] == NODE] * 2, f"{name} {number}: {run.stderr}"
+        outcomes.add((run.exit == 0, *left))
+        assert not [name for name in machine.target_names() if "kubelet.key." in name]
+    assert outcomes >= {(True, False, False), (False, True, True)}
 
 
 # The paths of kubelet's files are fixed at the join as well.
@@ -251,9 +318,25 @@ def test_late_host_name(world, name):
     run.wait_for_status("host-name-unset")
     run.wait_until(lambda: run.codes == ["host-name-unset"])
     assert world.server.connections == []
-    subprocess.run(["nsenter", f"--uts=/proc/{run.pid}/ns/uts", "hostname", "late-1"], check=True)
+    set_name(run, "late-1")
     run.wait().joined()
     assert node(machine) == "late-1" and record(machine)["hostName"] == "late-1"
+
+
+@ROOT_ONLY
+def test_late_host_name_that_changes_once_more(world):
+    """The first one names the node: the certificate is not for another one than install expects, which would spend the token."""
+    machine = world.machine
+    without_name(world)
+    world.server.on_connect = faults.reset
+    run = start_named(machine, "localhost", "install", *machine.install_words(f"--program={machine.program('node-bootstrap')}"))
+    run.wait_for_status("host-name-unset")
+    set_name(run, "late-1")
+    run.wait_for_status("endpoint-reset")
+    set_name(run, "late-2")
+    world.server.on_connect = None
+    run.wait().joined()
+    assert node(machine) == record(machine)["node"] == "late-1" and "--hostname-override=late-1" in machine.read("var/lib/kubelet/kubeadm-flags.env")
 
 
 @ROOT_ONLY
@@ -283,7 +366,7 @@ def test_host_name_that_changes_during_the_join(world):
     world.server.on_connect = faults.reset
     run = start_named(machine, "early-1", "install", *machine.install_words(f"--program={machine.program('node-bootstrap')}"))
     run.wait_for_attempts(1)
-    subprocess.run(["nsenter", f"--uts=/proc/{run.pid}/ns/uts", "hostname", "late-1"], check=True)
+    set_name(run, "late-1")
     world.server.on_connect = None
     run.wait().joined()
     assert node(machine) == "early-1" and "--hostname-override=early-1" in machine.read("var/lib/kubelet/kubeadm-flags.env")

@@ -27,14 +27,17 @@ struct verdict_case {
         bool is_hash;
         const char *node_name;     /* in the settings */
         const char *recorded_node; /* NULL: that of the certificate */
-        struct nb_facts now;       /* of this machine; then: "a", "1", "1" */
+        struct nb_facts now;       /* of this machine; without a machine ID: `then` */
         enum nb_node_state state;
-        bool is_renamed;
-        const char *detail; /* part of what is said */
+        bool is_renamed, is_maybe_copy;
+        const char *changed; /* NULL: nothing */
+        const char *detail;  /* part of what is said */
 };
 
 #define GOOD \
         { .dn = NODE_DN }
+
+static const struct nb_facts then = { "a", "1", "1" };
 
 static struct verdict_case cases[] = {
         { "as kubelet has it", .options = GOOD, .state = NB_NODE_STATE_USABLE,
@@ -69,12 +72,15 @@ static struct verdict_case cases[] = {
         { "a copy, and expired", .options = { .dn = NODE_DN, .not_after = PKI_NOW - 1 },
           .has_record = true, .now = { "b", "2", "2" }, .state = NB_NODE_STATE_EXPIRED },
         { "another host name", .options = GOOD, .has_record = true, .now = { "b", "1", "1" },
-          .state = NB_NODE_STATE_USABLE, .is_renamed = true },
+          .state = NB_NODE_STATE_USABLE, .is_renamed = true, .changed = "host name" },
         { "another host name than one that did not name the node", .options = GOOD,
           .has_record = true, .recorded_node = "c", .now = { "b", "1", "1" },
           .state = NB_NODE_STATE_USABLE },
         { "another mainboard", .options = GOOD, .has_record = true, .now = { "a", "1", "2" },
-          .state = NB_NODE_STATE_USABLE },
+          .state = NB_NODE_STATE_USABLE, .changed = "hardware ID" },
+        { "another machine ID, and no host name yet", .options = GOOD, .has_record = true,
+          .now = { "", "2", "1" }, .state = NB_NODE_STATE_USABLE, .is_maybe_copy = true,
+          .changed = "machine ID" },
         { "ends now", .options = { .dn = NODE_DN, .not_after = PKI_NOW },
           .state = NB_NODE_STATE_USABLE },
         { "ended", .options = { .dn = NODE_DN, .not_after = PKI_NOW - 1 },
@@ -169,7 +175,7 @@ static void judged(void **state) {
         char *chain = PKI_JOIN(leaf.pem, c->is_chain_past ? past.pem : "");
         struct nb_node node = { .root_fd = -1,
                                 .now = PKI_NOW,
-                                .facts = c->now,
+                                .facts = c->now.machine_id[0] ? c->now : then,
                                 .present = { .state = NB_NODE_STATE_USABLE,
                                              .chain = parse(chain),
                                              .ca = parse(ca.pem),
@@ -192,7 +198,7 @@ static void judged(void **state) {
         record->n_pins = make_pins(c->recorded, node.present.ca, record->pins);
         strcpy(record->discovery, c->discovery ? c->discovery : "token");
         strcpy(record->node, c->recorded_node ? c->recorded_node : "a");
-        record->facts = (struct nb_facts){ "a", "1", "1" };
+        record->facts = then;
         if (c->is_hash && c->configured == PIN_OF_CA)
                 assert_int_equal(nb_sha256(ca.pem, strlen(ca.pem), context.identity.pins[0]), 0);
         strcpy(record->joined_at, "2026-01-02T03:04:05Z");
@@ -206,6 +212,8 @@ static void judged(void **state) {
         assert_string_equal(nb_node_state_name(node.inspection.state),
                             nb_node_state_name(c->state));
         assert_int_equal(node.inspection.is_renamed, c->is_renamed);
+        assert_int_equal(node.inspection.is_maybe_copy, c->is_maybe_copy);
+        assert_string_equal(node.inspection.changed, c->changed ? c->changed : "");
         if (c->state != NB_NODE_STATE_UNREADABLE)
                 assert_string_equal(node.inspection.node, "a");
         assert_true(strlen(node.inspection.not_after) > 0);
