@@ -2,12 +2,13 @@
 """node-bootstrap setup on a machine that has joined: the same cluster is left alone, another one is a conflict."""
 
 import hashlib
+import json
 
 import pytest
 
 from common.failures import FAILURES
 from common.machine import HEADER, NODE, TOKEN, Machine
-from .joined_machine import PIN, JoinedMachine
+from .joined_machine import PIN, RECORD, JoinedMachine
 from .manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
@@ -94,6 +95,15 @@ def test_machine_with_half_of_a_credential_is_set_up(joined, what):
 def test_machine_whose_certificate_has_expired_is_set_up(joined):
     done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}", faketime="+400d")
     assert done.returncode == 0 and "already joined" not in done.stdout and "node-bootstrap.token (mode 0600" in done.stdout
+
+
+@pytest.mark.parametrize("words", ["", "--json", f"10.0.0.9 --token {OTHER} --ca-cert-hash @PIN@"])
+def test_changed_host_name_is_recorded_by_hand(joined, words):
+    """Automation that repeats setup would turn a copy into the original."""
+    joined.machine.put(Machine.RECORD, json.dumps({**RECORD, "hostName": "node-0"}))
+    joined.machine.put("etc/node-bootstrap/config.yaml", f"{HEADER}discovery: {{endpoints: [10.0.0.1], caCertHashes: ['{joined.pin}']}}\ntoken: {{discard: true}}\n")
+    done = joined.setup(words.replace("@PIN@", joined.pin))
+    assert done.returncode == 0 and ("would record" in done.stdout + done.stderr) == (not words), done.stdout + done.stderr
 
 
 def test_joined_machine_whose_token_was_discarded(joined):

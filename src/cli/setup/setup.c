@@ -100,13 +100,23 @@ static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
         return setup->root ? 0 : nb_setup_plan_service(setup, f);
 }
 
+/* `node-bootstrap setup` alone, as a person types it. Automation repeats setup with its settings,
+ * also on a copy of which only one fact differs yet. */
+static bool is_by_hand(const struct nb_setup *setup) {
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                if (setup->secrets[i].data)
+                        return false;
+        return !setup->is_json && setup->document.len == 0;
+}
+
 /* Whoever runs setup confirms the changed name or ID of this machine, unless it is a copy. */
 static int record_machine(const struct nb_setup *setup, struct nb_failure *f) {
         const struct nb_node *node = &setup->state.node;
         struct nb_facts facts = node->present.record.facts;
         int r;
 
-        if (setup->root || !node->present.has_record || node->inspection.is_copy ||
+        if (setup->root || !is_by_hand(setup) || !node->present.has_record ||
+            node->inspection.is_copy || node->inspection.is_maybe_copy ||
             !nb_inspection_is_kept(&node->inspection) || !nb_facts_update(&node->facts, &facts))
                 return 0;
         if (setup->is_rehearsal) {
