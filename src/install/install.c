@@ -269,6 +269,9 @@ static bool is_client_needed(const struct nb_context *context,
 static void report_joined(const struct nb_context *context, const struct nb_node *node) {
         const struct nb_inspection *inspection = &node->inspection;
 
+        /* Says why this start took so long. */
+        if (context->bootstrap_failure.errnum == ETIMEDOUT)
+                nb_log_failure(LOG_WARNING, &context->bootstrap_failure);
         if (inspection->changed[0])
                 nb_log(LOG_WARNING, NB_NODE_RENAMED, NB_NODE_RENAMED_FORMAT, inspection->changed,
                        inspection->node);

@@ -101,6 +101,25 @@ static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
         return nb_remove_join(&context, r > 0 ? &record : NULL, f);
 }
 
+/* Only a machine that has joined does not wait for the file system of a file that the settings
+ * name.
+ */
+static int load_context(const struct arguments *arguments, struct nb_context *context,
+                        struct nb_failure *f) {
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        struct nb_failure ignored = { 0 };
+        int r = nb_context_load(context, arguments->root_fd, arguments->sources, f);
+
+        if (r < 0 || context->bootstrap_failure.errnum != ETIMEDOUT ||
+            (nb_node_inspect_disk(arguments->root_fd, &node, &ignored) >= 0 &&
+             nb_inspection_is_kept(&node.inspection)))
+                return r;
+        nb_context_done(context);
+        nb_sources_done(arguments->sources);
+        arguments->sources->is_keeping = arguments->sources->is_patient = true;
+        return nb_context_load(context, arguments->root_fd, arguments->sources, f);
+}
+
 /* Returns 1 if the caller must run the child and then the next step; 0 if nothing is left to do. */
 static int run_step(const struct arguments *arguments, enum step step,
                     struct nb_inspection *inspection, struct nb_failure *f) {
@@ -117,7 +136,7 @@ static int run_step(const struct arguments *arguments, enum step step,
         }
         if (arguments->is_refresh)
                 return run_refresh(arguments, step, f);
-        r = nb_context_load(&context, arguments->root_fd, arguments->sources, f);
+        r = load_context(arguments, &context, f);
         if (r < 0)
                 return r;
         r = step == BEGIN
@@ -251,6 +270,8 @@ static int run_child(const struct arguments *arguments, struct nb_inspection *in
         /* The child may run for days, so the second step reads the sources again, once. */
         nb_sources_done(arguments->sources);
         arguments->sources->is_keeping = true;
+        /* nb_confine() permits no other process. */
+        arguments->sources->is_patient = true;
         snprintf(directory, sizeof(directory), "--config-directory=%s",
                  arguments->sources->config_directory);
         snprintf(previous, sizeof(previous), "--previous=%s",

@@ -134,7 +134,7 @@ static int read_tls_bootstrap(const struct nb_settings_tokens *settings, struct 
 /* --- Kubeconfigs --- */
 
 static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
-        return nb_sources_read(userdata, path, NAMED_FILE_MAX, ret, NULL);
+        return nb_sources_read_named(userdata, path, NAMED_FILE_MAX, ret, NULL);
 }
 
 static int read_path(struct nb_sources *sources, const struct nb_kubeconfig_source *source,
@@ -145,12 +145,13 @@ static int read_path(struct nb_sources *sources, const struct nb_kubeconfig_sour
         struct stat st;
         int r;
 
-        r = nb_sources_read(sources, path, NB_KUBECONFIG_MAX, ret_text, &st);
+        r = nb_sources_read_named(sources, path, NB_KUBECONFIG_MAX, ret_text, &st);
         if (r == -EFBIG)
                 return nb_failure_set(f, policy->unacceptable, r, "'%s' is larger than %d bytes",
                                       path, NB_KUBECONFIG_MAX);
         if (r < 0)
-                return nb_failure_set(f, policy->unreadable, r, "'%s' cannot be read: %m", path);
+                return nb_failure_set(f, policy->unreadable, r, "'%s' cannot be read%s: %m", path,
+                                      r == -ETIMEDOUT ? " within 10 s" : "");
         if (!is_public && (st.st_mode & 0007))
                 return nb_failure_set(f, NB_TOKEN_EXPOSED, EPERM,
                                       "'%s' has mode %04o; expected no access for others", path,

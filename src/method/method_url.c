@@ -31,7 +31,7 @@ static int load_url(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
                                       "discovery.file: expected an absolute path or an https URL");
         if (!ca_file[0])
                 return 1;
-        r = nb_sources_read(inputs->sources, ca_file, URL_CA_MAX, &pem, NULL);
+        r = nb_sources_read_named(inputs->sources, ca_file, URL_CA_MAX, &pem, NULL);
         if (r < 0)
                 return nb_failure_set(f, NB_DISCOVERY_FILE_UNREADABLE, r,
                                       "discovery.urlCAFile: '%s' cannot be read: %m", ca_file);

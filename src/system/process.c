@@ -295,3 +295,28 @@ int nb_process_run(const struct nb_process *process, struct nb_process_result *r
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
         return r;
 }
+
+int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms) {
+        int pair[2], n;
+        pid_t pid;
+
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return -errno;
+        pid = fork();
+        if (pid == 0) {
+                run(userdata);
+                _exit(0);
+        }
+        n = pid < 0 ? -errno : 0;
+        (void)close(pair[1]);
+        if (pid > 0)
+                n = TEMP_FAILURE_RETRY(poll(&(struct pollfd){ .fd = pair[0] }, 1, timeout_ms));
+        (void)close(pair[0]);
+        if (pid < 0)
+                return n;
+        if (n <= 0)
+                (void)kill(pid, SIGKILL);
+        /* On some file systems, not even SIGKILL ends it. */
+        (void)waitpid(pid, NULL, n <= 0 ? WNOHANG : 0);
+        return n <= 0 ? -ETIMEDOUT : 0;
+}

@@ -43,3 +43,7 @@ struct nb_process_result {
 /* 0 and *ret_result, whatever the exit status; -ENOENT if the program does not exist; -E2BIG if the
  * output does not fit; -ECANCELED if SIGTERM or SIGINT arrived; -errno. */
 int nb_process_run(const struct nb_process *process, struct nb_process_result *ret_result);
+
+/* Runs the function in another process of this program, and waits until it has ended: nothing but
+ * SIGKILL ends a call that waits for a dead file server. 0; -ETIMEDOUT; -errno. */
+int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms);

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "system/clock.h"
+#include "system/process.h"
 #include "system/sources.h"
 #include "system/stop.h"
 
@@ -261,6 +262,30 @@ int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, st
         if (r >= 0 && ret_stat)
                 *ret_stat = st;
         return keep_result(sources, NB_SOURCE_FILE, path, r, ret, st.st_mode);
+}
+
+struct reading {
+        const char *path;
+        size_t max;
+};
+
+static void try_reading(void *userdata) {
+        const struct reading *reading = userdata;
+        struct nb_sources none = { .config_directory = NULL };
+        struct nb_secret text = NB_SECRET_INIT;
+
+        (void)nb_sources_read(&none, reading->path, reading->max, &text, NULL);
+}
+
+int nb_sources_read_named(struct nb_sources *sources, const char *path, size_t max,
+                          struct nb_secret *ret, struct stat *ret_stat) {
+        bool is_safe = sources->is_patient || find_kept(sources, NB_SOURCE_FILE, path);
+        int r = is_safe ? 0
+                        : nb_process_try(try_reading, &(struct reading){ path, max },
+                                         NB_SOURCES_READ_TIMEOUT_MS);
+
+        return r < 0 ? keep_result(sources, NB_SOURCE_FILE, path, r, NULL, 0)
+                     : nb_sources_read(sources, path, max, ret, ret_stat);
 }
 
 int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,

@@ -44,6 +44,7 @@ struct nb_sources {
         const char *credentials_directory;   /* $CREDENTIALS_DIRECTORY; NULL: not run by systemd */
         const char *stores[NB_STORES_N + 1]; /* credential stores to read instead, in order of
                                                 precedence, ending with NULL */
+        bool is_patient;                     /* nb_sources_read_named() has no time limit */
         bool is_keeping; /* keep what is read in memory, for reads after privileges are dropped */
         struct nb_kept *kept;
 };
@@ -94,12 +95,17 @@ int nb_sources_credential(struct nb_sources *sources, const char *name, size_t m
 int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
                            struct stat *ret_stat);
 
-/*
- * Reads a file that is named in the settings; follows links. 0; -EBADF if it is not a regular file;
- * -EFBIG above `max`; -errno. ret_stat may be NULL.
- */
+/* Reads a file; follows links. 0; -EBADF if it is not a regular file; -EFBIG above `max`; -errno.
+ * ret_stat may be NULL. */
 int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
                     struct stat *ret_stat);
+
+/* The same for a file that is named in the settings, which may be on a file system that hangs, such
+ * as NFS: kubelet waits for install, even on a machine that has joined. -ETIMEDOUT after
+ * NB_SOURCES_READ_TIMEOUT_MS. */
+#define NB_SOURCES_READ_TIMEOUT_MS 10000
+int nb_sources_read_named(struct nb_sources *sources, const char *path, size_t max,
+                          struct nb_secret *ret, struct stat *ret_stat);
 
 /* Reads a descriptor to its end. `name` is for messages, such as "standard input".
  * NB_SETTINGS_UNREADABLE; -ECANCELED without a failure if a stop was requested. */

@@ -5,6 +5,8 @@ A file that was not synced is empty, and the names of a folder are those of its 
 folder on its own. With -s the number of states is printed.
 """
 
+import contextlib
+import ctypes
 import itertools
 import os
 import re
@@ -120,3 +122,18 @@ def read(root):
 
 def install_argv(machine, *words):
     return [find_program("install"), "--program=", *words, f"--root={machine.root}", f"--config-directory={machine.etc}"]
+
+
+@contextlib.contextmanager
+def hung_file_system(folder):
+    """A file system of which nobody answers: a call that waits for it is ended by SIGKILL alone, as with NFS. Needs root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    folder.mkdir()
+    fd = os.open("/dev/fuse", os.O_RDWR)
+    if libc.mount(b"hung", bytes(folder), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % fd) < 0:
+        raise OSError(ctypes.get_errno(), "mount")
+    try:
+        yield folder
+    finally:
+        os.close(fd)
+        libc.umount2(bytes(folder), 2)  # MNT_DETACH

@@ -3,13 +3,15 @@
 
 import hashlib
 import json
+import os
 
 import pytest
 
 from common import csrs, faults, pki
+from common.disk import hung_file_system
 from common.machine import NODE, TOKEN_ID, Machine, node_kubeconfig
 from .installed import DATED, OTHER, SERVER, before, other_cluster, other_pin, own_pin, plain_file, record, snapshot
-from .join_methods import DOCUMENT, K3S, discover_by
+from .join_methods import DOCUMENT, HEADER, K3S, discover_by
 
 
 class Row:
@@ -137,6 +139,16 @@ def test_what_is_gone_by_now_is_no_matter(machine, cluster, lose):
     discover_by(machine, DOCUMENT, cluster.ca)
     lose(machine)
     assert machine.inspect().joined().note["verdict"] == "usable"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+@pytest.mark.parametrize("setting", ["discovery: {file: %s/hung/f}", "bootstrap: {kubeconfig: %s/hung/f}", "discovery: {file: 'https://192.0.2.10/f', urlCAFile: %s/hung/f}"])
+def test_file_server_that_is_dead_holds_no_joined_machine(machine, cluster, setting):
+    joined_by(machine, cluster.ca, "file", cluster.ca.pin)
+    machine.write_settings(HEADER + f"node: {{name: {NODE}}}\n" + setting % machine.path)
+    with hung_file_system(machine.path / "hung"):
+        run = machine.inspect().joined()
+    assert run.note["verdict"] == "usable" and "hung/f' cannot be read" in run.stderr
 
 
 def test_name_in_capitals(machine, server):
