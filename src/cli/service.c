@@ -81,8 +81,8 @@ static void add_suspect(struct nb_buffer *suspects, const char *folder, const ch
                          folder[0] ? "/" : "", name, what);
 }
 
-/* NULL if systemd can read the file. Only with ImportCredential= is a dangling link a failure. */
-static const char *find_fault(int folder_fd, const char *name) {
+/* Only with ImportCredential= is a dangling link a failure. */
+const char *nb_service_find_fault(int folder_fd, const char *name) {
         struct stat st;
 
         if (fstatat(folder_fd, name, &st, 0) < 0)
@@ -105,7 +105,7 @@ static void find_in_store(const struct nb_store *store, const char *text,
                     (store->is_sealed && !NB_CREDENTIALS_ARE_IMPORTED &&
                      !nb_service_decrypts(text, entry->d_name)))
                         continue;
-                fault = find_fault(fd, entry->d_name);
+                fault = nb_service_find_fault(fd, entry->d_name);
                 if (!fault && store->is_sealed)
                         fault = "encrypted";
                 if (fault)

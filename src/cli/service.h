@@ -22,3 +22,6 @@ bool nb_service_find_obstacle(const char *text, struct nb_failure *ret_why);
  * text.
  */
 bool nb_service_decrypts(const char *text, const char *credential);
+
+/* What is wrong with a file in a credential store; NULL if systemd can read it. */
+const char *nb_service_find_fault(int folder_fd, const char *name);

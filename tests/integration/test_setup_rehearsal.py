@@ -50,6 +50,11 @@ SEALED = "/etc/credstore.encrypted/node-bootstrap.token"
 SEAL = f"mkdir /etc/credstore.encrypted; echo ciphertext >{SEALED}; echo x >{SEALED}-x"
 JOINED = GOOD.replace(PIN, "@PIN@")
 
+# What systemd cannot read in the place of the token (243/CREDENTIALS). With systemd 252, a dangling link is no credential.
+DAMAGED = {"a directory": f"mkdir {CREDENTIAL}", "a link loop": f"ln -s {CREDENTIAL} {CREDENTIAL}", "a FIFO": f"mkfifo {CREDENTIAL}",
+           "a file of 2 MiB": f"truncate -s 2M {CREDENTIAL}"}
+DANGLING, FILLED = f"ln -s absent {CREDENTIAL}", f"mkdir -p {CREDENTIAL}/x"
+
 # name, state of the service, what happens before, words, changes or the code of the refusal
 STATES = [
     ("a fresh machine", "inactive", "", GOOD, [*WROTE, ENABLED, STARTED]),
@@ -57,6 +62,13 @@ STATES = [
     ("a service that is waiting, without its encrypted token", "activating enabled", f"{earlier()}; rm {CREDENTIAL}; {SEAL}", GOOD,
      [f"write {CREDENTIAL}", f"remove {SEALED}", f"restart {UNIT}"]),
     ("a token that cannot be decrypted", "243 enabled", f"{earlier()}; rm {CREDENTIAL}; {SEAL}", GOOD, [f"write {CREDENTIAL}", f"remove {SEALED}", STARTED]),
+    *((f"{name} instead of the token", "243 enabled", f"{earlier()}; rm {CREDENTIAL}; {damage}", GOOD, [f"write {CREDENTIAL}", STARTED])
+      for name, damage in {**DAMAGED, "a dangling link": DANGLING}.items()),
+    ("a directory with files instead of the token", "243 enabled", f"{earlier()}; rm {CREDENTIAL}; {FILLED}", GOOD, "setup-unwritable"),
+    ("a directory instead of the token, with another setting", "243 enabled", f"{earlier()}; rm {CREDENTIAL}; {DAMAGED['a directory']}", f"{GOOD} --force --node-name=x",
+     [f"remove {CREDENTIAL}", *WROTE, STARTED]),
+    ("a directory instead of the token, and no new one", "243 enabled", f"{earlier()}; rm {CREDENTIAL}; {DAMAGED['a directory']}", f"10.0.0.1:6443 --ca-cert-hash={PIN}",
+     "settings-unreadable"),
     ("a drop-in for encrypted tokens", "inactive decrypts", "", GOOD, "usage"),
     ("a fresh machine that is not to start", "inactive", "", f"{GOOD} --no-start", [*WROTE, ENABLED]),
     ("a fresh machine that is not watched", "inactive", "", GOOD.replace("=joined", "=none"), [*WROTE, ENABLED, STARTED]),
@@ -77,6 +89,9 @@ STATES = [
     ("a joined machine that was set up", "active enabled joined", earlier("10.0.0.1:6443 --ca-cert-hash=@PIN@ --force"), JOINED, []),
     ("a joined machine with a new token", "active enabled joined", earlier("10.0.0.1:6443 --ca-cert-hash=@PIN@ --force") + f"; {RENEW}", JOINED, []),
     ("a joined machine, a token that cannot be decrypted", "243 enabled joined", SEAL, JOINED, [f"remove {SEALED}", STARTED]),
+    *((f"a joined machine, {name} instead of the token", "243 enabled joined", f"mkdir /etc/credstore; {damage}", JOINED, [f"remove {CREDENTIAL}", STARTED])
+      for name, damage in DAMAGED.items()),
+    ("a joined machine, a directory with files instead of the token", "243 enabled joined", f"mkdir /etc/credstore; {FILLED}", JOINED, "setup-unwritable"),
     ("a joined machine, an encrypted token", "active enabled joined", SEAL, JOINED, []),
     ("a joined machine, disabled and stopped", "inactive joined", "", JOINED, [ENABLED, STARTED]),
     ("a joined machine without its kubeconfig", "active enabled joined", "rm /etc/kubernetes/kubelet.conf", JOINED, [f"reload {UNIT}"]),

@@ -226,8 +226,8 @@ void nb_setup_add_change(struct nb_setup *setup, const struct nb_setup_change *c
 /* Plans the files from `steps` and the document. NB_SETUP_UNWRITABLE. */
 int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f);
 
-/* On a machine that has joined: plans the removal of the encrypted credentials if the service did
- * not start for a credential. NB_SETUP_UNWRITABLE. */
+/* On a machine that has joined: plans the removal of the tokens that are encrypted, or that systemd
+ * cannot read, if the service did not start for a credential. NB_SETUP_UNWRITABLE. */
 int nb_setup_plan_repair(struct nb_setup *setup, struct nb_failure *f);
 
 /* How the service is enabled and, if wanted, started. NB_UNIT_MASKED, NB_UNIT_MISSING,

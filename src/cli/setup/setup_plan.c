@@ -183,7 +183,7 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
         const char *name = nb_setup_secret_names[secret];
         char before[128] = "an encrypted value", after[128];
         char path[NB_SETUP_PATH_SIZE], what[128];
-        bool is_kept;
+        bool is_kept, is_damaged;
         int r;
 
         snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
@@ -197,7 +197,11 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                                       "in node-bootstrap.service(8)",
                                       name);
         r = nb_setup_read_stored(setup, name, &stored, f);
-        if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
+        /* The service does not start with a directory, a broken link, a FIFO or a large file. */
+        is_damaged = r == -EBADF || r == -ELOOP || r == -EFBIG;
+        if (is_damaged && setup->has_new_secret)
+                nb_failure_clear(f);
+        else if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
                 return r;
         is_kept = r == -ENOENT ? !new->data
                   : new->data  ? r >= 0 && is_same(&stored, new)
@@ -215,7 +219,7 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
         setup->n_steps++;
         if (r == -ENOENT)
                 return 0;
-        if (r >= 0)
+        if (r >= 0 || is_damaged)
                 describe_secret(&stored, secret, before);
         describe_secret(new, secret, after);
         if (!strcmp(before, after) && !strncmp(before, "token ", 6))

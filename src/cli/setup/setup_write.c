@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "cli/service.h"
 #include "cli/setup/setup_internal.h"
 #include "system/log.h"
 #include "system/process.h"
@@ -66,6 +68,24 @@ static int fail_change(const struct nb_setup *setup, const struct nb_setup_chang
                               setup->root ? setup->root : "", change->folder, change->name);
 }
 
+/* A directory with files is left to the administrator. */
+static int verify_file(const struct nb_setup *setup, const struct nb_setup_change *change,
+                       int folder_fd, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = openat(folder_fd, change->name,
+                                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_(nb_folder_closep) DIR *folder = fd < 0 ? NULL : nb_folder_list(fd);
+        const struct dirent *entry;
+
+        while (folder && (entry = readdir(folder)))
+                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                        return nb_failure_set(f, NB_SETUP_UNWRITABLE, EISDIR,
+                                              "'%s%s/%s' is a directory with files in it: move "
+                                              "it away, and run the same command again",
+                                              setup->root ? setup->root : "", change->folder,
+                                              change->name);
+        return 0;
+}
+
 /* A file that is missing needs no removal. What cannot be written is refused before anything
  * changes: in an image, a link may be in the place of the folder. */
 static int plan_file(struct nb_setup *setup, const struct nb_setup_change *change,
@@ -83,6 +103,9 @@ static int plan_file(struct nb_setup *setup, const struct nb_setup_change *chang
                 return 0;
         if (r < 0 && r != -ENOENT)
                 return fail_change(setup, change, r, f);
+        r = r < 0 ? 0 : verify_file(setup, change, fd, f);
+        if (r < 0)
+                return r;
         nb_setup_add_change(setup, change);
         return 0;
 }
@@ -166,12 +189,20 @@ int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f) {
 int nb_setup_plan_repair(struct nb_setup *setup, struct nb_failure *f) {
         static const enum nb_setup_secret tokens[] = { NB_SETUP_TOKEN,
                                                        NB_SETUP_TLS_BOOTSTRAP_TOKEN };
+        _cleanup_(nb_closep) int fd = -1;
         int r = 0;
 
         if (setup->state.obstacle.code != NB_SERVICE_CREDENTIAL)
                 return 0;
-        for (size_t i = 0; i < N_ELEMENTS(tokens) && r >= 0; i++)
-                r = plan_removal(setup, STORE_ENCRYPTED, nb_setup_secret_names[tokens[i]], f);
+        (void)nb_folder_open(STORE, &fd);
+        for (size_t i = 0; i < N_ELEMENTS(tokens) && r >= 0; i++) {
+                const char *name = nb_setup_secret_names[tokens[i]];
+
+                if (fd >= 0 && nb_service_find_fault(fd, name))
+                        r = plan_removal(setup, STORE, name, f);
+                if (r >= 0)
+                        r = plan_removal(setup, STORE_ENCRYPTED, name, f);
+        }
         return r;
 }
 
@@ -198,20 +229,18 @@ static int make_folder(const char *path, struct nb_failure *f) {
 /* Makes the folder accessible to other users only if they may read the file. */
 static int change_file(const struct nb_setup *setup, const struct nb_setup_change *change,
                        struct nb_failure *f) {
+        bool is_removal = change->action == NB_SETUP_ACTION_REMOVE;
         _cleanup_(nb_closep) int fd = -1;
-        int r;
+        int r = is_removal ? nb_folder_open_below(setup->root, change->folder, &fd)
+                           : nb_folder_make(setup->root, change->folder,
+                                            change->mode == 0600 ? 0700 : 0755, &fd);
 
-        if (change->action == NB_SETUP_ACTION_REMOVE) {
-                r = nb_folder_open_below(setup->root, change->folder, &fd);
-                if (r >= 0)
-                        r = nb_file_remove(fd, change->name);
-        } else {
-                r = nb_folder_make(setup->root, change->folder, change->mode == 0600 ? 0700 : 0755,
-                                   &fd);
-                if (r >= 0)
-                        r = nb_file_write(fd, change->name, change->mode, change->data,
-                                          change->len);
-        }
+        if (r < 0)
+                return fail_change(setup, change, r, f);
+        /* An empty directory cannot be replaced. */
+        (void)unlinkat(fd, change->name, AT_REMOVEDIR);
+        r = is_removal ? nb_file_remove(fd, change->name)
+                       : nb_file_write(fd, change->name, change->mode, change->data, change->len);
         return r < 0 ? fail_change(setup, change, r, f) : 0;
 }
 
