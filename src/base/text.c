@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +51,12 @@ bool nb_text_is_printable(const char *text, size_t len) {
                         return false;
         }
         return true;
+}
+
+void nb_text_copy(char *ret, size_t size, const char *text) {
+        int len = snprintf(ret, size, "%s", text);
+
+        assert(len >= 0 && (size_t)len < size);
 }
 
 void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size) {

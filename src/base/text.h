@@ -26,6 +26,11 @@ bool nb_code_point_is_control(uint32_t code_point);
 /* Well-formed UTF-8 without control characters in this sense. */
 bool nb_text_is_printable(const char *text, size_t len);
 
+/* Copies a string, which must fit. */
+void nb_text_copy(char *ret, size_t size, const char *text);
+/* The same into an array. */
+#define NB_TEXT_COPY(array, text) nb_text_copy((array), sizeof(array), (text))
+
 /* Copies as much as fits, in whole characters. Characters that are not printable are replaced by a
  * space, and invalid UTF-8 by '?'. `ret` may be `text`. */
 void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);

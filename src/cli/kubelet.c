@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/kubelet.h"
 #include "codec/yaml.h"
 #include "kube/kubelet_config.h"
@@ -268,7 +269,7 @@ static void find_health(struct kubelet *kubelet) {
              nb_kubelet_find_argument(arguments, "--config-dir", directory, sizeof(directory))))
                 return;
         if (!address[0])
-                strcpy(address, "127.0.0.1");
+                NB_TEXT_COPY(kubelet->health_address, "127.0.0.1");
         number = strtoul(port[0] ? port : "10248", &end, 10);
         if (*end)
                 return;

@@ -124,8 +124,9 @@ static struct subject read_subject(const struct nb_certificates *chain) {
         size_t size = sizeof(oid);
 
         for (unsigned i = 0; read_attribute(chain, GNUTLS_OID_X520_COMMON_NAME, i, text); i++)
-                strcpy(subject.node_name,
-                       strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : "");
+                NB_TEXT_COPY(subject.node_name, strncmp(text, prefix, strlen(prefix)) == 0
+                                                        ? text + strlen(prefix)
+                                                        : "");
         for (unsigned i = 0; read_attribute(chain, GNUTLS_OID_X520_ORGANIZATION_NAME, i, text); i++)
                 subject.is_in_group |= strcmp(text, NB_NODE_ORGANIZATION) == 0;
         subject.has_more = gnutls_x509_crt_get_dn_oid(chain->entries[0].crt, 2, oid, &size) !=

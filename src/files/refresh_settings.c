@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "files/refresh_settings.h"
 
 static bool is_kept(enum nb_setting setting) {
@@ -23,9 +24,9 @@ void nb_refresh_settings_format(const struct nb_settings *settings, bool are_pat
 
         for (unsigned i = 0; i < _NB_SETTING_N; i++)
                 if (are_paths_wanted && is_path(i))
-                        strcpy(chosen.origin[i], "");
+                        chosen.origin[i][0] = '\0';
                 else if (!is_kept(i))
-                        strcpy(chosen.origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
+                        NB_TEXT_COPY(chosen.origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
         nb_settings_format(&chosen, ret);
 }
 

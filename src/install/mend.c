@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "files/record.h"
 #include "files/refresh_settings.h"
 #include "install/flags.h"
@@ -62,7 +63,7 @@ static struct mend *mend_new(const struct nb_context *context, const struct nb_n
 static void update_record(struct mend *mend, char *member, size_t size, const char *value) {
         if (strcmp(member, value) == 0 || strlen(value) >= size)
                 return;
-        strcpy(member, value);
+        nb_text_copy(member, size, value);
         mend->record_file.is_wanted = true;
 }
 

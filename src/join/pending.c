@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "join/pending.h"
 #include "kube_api/csr_calls.h"
 
@@ -75,7 +76,7 @@ static void explain_reason(const struct nb_csr *csr, const char *node_name,
                 snprintf(ret, TEXT_SIZE, "%s'%.80s'%s%.80s%s", before, name,
                          groups[0] ? " of " : "", groups, after);
         else
-                strcpy(ret, before);
+                nb_text_copy(ret, TEXT_SIZE, before);
 }
 
 static int describe_refused(const struct nb_csr *csr, struct nb_failure *f) {

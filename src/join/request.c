@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/attestation.h"
 #include "crypto/certificate.h"
 #include "files/handoff.h"
@@ -273,7 +274,7 @@ static int submit_csr(struct nb_join *join, struct nb_failure *f) {
         if (difference)
                 return replace_found(join, &csr, difference);
         if (!join->is_csr_found)
-                strcpy(join->username, csr.username);
+                NB_TEXT_COPY(join->username, csr.username);
         nb_log_field(NB_FIELD_USER, "%s", csr.username);
         nb_csr_done(&join->csr);
         join->csr = TAKE(csr);

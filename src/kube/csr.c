@@ -99,8 +99,8 @@ static void read_condition(struct nb_json *json, ssize_t i, struct nb_csr *csr) 
         if ((status[0] != '\0' && strcmp(status, "True") != 0) || state == csr->state)
                 return;
         csr->state = state;
-        strcpy(csr->reason, reason);
-        strcpy(csr->message, message);
+        NB_TEXT_COPY(csr->reason, reason);
+        NB_TEXT_COPY(csr->message, message);
 }
 
 static void read_conditions(struct nb_json *json, struct nb_csr *csr) {

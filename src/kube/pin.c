@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/encoding.h"
+#include "base/text.h"
 #include "kube/pin.h"
 
 #define PIN_TYPE "sha256:"
@@ -24,7 +25,7 @@ void nb_pin_find_flaw(const char *text, size_t len, char ret[static NB_PIN_FLAW_
         if (nb_pin_parse(text, len, ignored) >= 0)
                 return;
         if (len < n || strncasecmp(text, PIN_TYPE, n) != 0) {
-                strcpy(ret, "it does not begin with '" PIN_TYPE "'");
+                nb_text_copy(ret, NB_PIN_FLAW_SIZE, "it does not begin with '" PIN_TYPE "'");
                 return;
         }
         while (n < len && isxdigit((unsigned char)text[n]))

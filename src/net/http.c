@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "net/http_internal.h"
 #include "system/clock.h"
 
@@ -481,8 +482,7 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
                 snprintf(call->lines[1], sizeof(call->lines[1]), "Content-Type:%s%s",
                          request->body ? " " : "", request->body ? type : "");
         for (size_t i = 0; i < N_ELEMENTS(request->lines) && request->lines[i]; i++) {
-                assert(strlen(request->lines[i]) <= NB_HTTP_LINE_MAX);
-                strcpy(call->lines[2 + i], request->lines[i]);
+                NB_TEXT_COPY(call->lines[2 + i], request->lines[i]);
         }
         call->body_len = request->body_len;
         call->max_body = request->secret ? request->secret->size : request->max_body;

@@ -26,13 +26,14 @@ static const char *const hardware_ids[] = {
 
 /* --- Comparing --- */
 
+#define FACT(member) offsetof(struct nb_facts, member), sizeof(((struct nb_facts *)NULL)->member)
 static const struct {
         const char *name;
-        size_t offset;
+        size_t offset, size;
 } rows[] = {
-        { "host name", offsetof(struct nb_facts, host_name) },
-        { "machine ID", offsetof(struct nb_facts, machine_id) },
-        { "hardware ID", offsetof(struct nb_facts, hardware_id) },
+        { "host name", FACT(host_name) },
+        { "machine ID", FACT(machine_id) },
+        { "hardware ID", FACT(hardware_id) },
 };
 
 static const char *get_fact(const struct nb_facts *facts, size_t row) {
@@ -66,7 +67,7 @@ bool nb_facts_update(const struct nb_facts *now, struct nb_facts *then) {
 
                 if (!from[0] || !strcmp(from, to))
                         continue;
-                strcpy(to, from);
+                nb_text_copy(to, rows[i].size, from);
                 is_changed = true;
         }
         return is_changed;

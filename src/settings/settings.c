@@ -117,7 +117,7 @@ void nb_settings_init(struct nb_settings *ret_settings) {
 
                 assert(r == 0);
                 (void)r;
-                strcpy(ret_settings->origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
+                NB_TEXT_COPY(ret_settings->origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
         }
 }
 

@@ -103,5 +103,5 @@ void nb_settings_forget_tokens(struct nb_settings *settings) {
                 nb_settings_tokens_done(settings->tokens);
         settings->tokens = NULL;
         settings->has_discovery_token = settings->has_tls_bootstrap_token = false;
-        strcpy(settings->origin[NB_SETTING_BOOTSTRAP_TOKEN], NB_SETTINGS_DEFAULT_ORIGIN);
+        NB_TEXT_COPY(settings->origin[NB_SETTING_BOOTSTRAP_TOKEN], NB_SETTINGS_DEFAULT_ORIGIN);
 }

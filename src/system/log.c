@@ -157,7 +157,7 @@ __attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry,
         va_start(arguments, format);
         vsnprintf(text, sizeof(entry->text[0]) - 1, format, arguments);
         va_end(arguments);
-        strcat(text, "\n");
+        memcpy(text + strlen(text), "\n", 2);
         entry->vectors[entry->n] = (struct iovec){ .iov_base = text, .iov_len = strlen(text) };
         entry->n++;
 }

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "system/clock.h"
 #include "system/process.h"
 #include "system/sources.h"
@@ -336,7 +337,8 @@ static int add_name(struct names *names, const char *name) {
                         return 0;
         if (names->n == NB_CONFIG_FILES_MAX)
                 return -E2BIG;
-        strcpy(names->names[names->n++], name);
+        NB_TEXT_COPY(names->names[names->n], name);
+        names->n++;
         return 0;
 }
 

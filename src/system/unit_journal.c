@@ -119,7 +119,7 @@ static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test te
                 if (strcmp(invocation, run) != 0) {
                         if (!is_passed || !invocation[0])
                                 break;
-                        strcpy(run, invocation);
+                        NB_TEXT_COPY(run, invocation);
                         is_passed = false;
                 }
                 read_entry(journal, &entry);
@@ -246,7 +246,7 @@ void nb_unit_find_reason(const char *unit, char *ret, size_t size) {
                 read_field(journal, "INVOCATION_ID", invocation, sizeof(invocation));
                 if (n > 0 && strcmp(invocation, run) != 0)
                         return;
-                strcpy(run, invocation);
+                NB_TEXT_COPY(run, invocation);
                 read_entry(journal, &entry);
                 if (is_reason(&entry))
                         nb_text_copy_line(entry.message, strlen(entry.message), ret, size);

@@ -6,6 +6,7 @@
 #include "admin/client/claim.h"
 #include "base/encoding.h"
 #include "base/macro.h"
+#include "base/text.h"
 
 #define NAME_PREFIX "node-bootstrap-token-"
 #define CSR_ANNOTATION "node-bootstrap/csr"
@@ -26,7 +27,7 @@ bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim) {
         if (!name || strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 ||
             strlen(name) != strlen(NAME_PREFIX) + NB_TOKEN_ID_LEN)
                 return false;
-        strcpy(ret_claim->token_id, name + strlen(NAME_PREFIX));
+        NB_TEXT_COPY(ret_claim->token_id, name + strlen(NAME_PREFIX));
         return ret_claim->csr_name[0] && ret_claim->token_uid[0];
 }
 

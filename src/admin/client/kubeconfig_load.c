@@ -8,6 +8,7 @@
 #include "admin/client/exec.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "system/clock.h"
 
 #define FILES_MAX 16
@@ -84,7 +85,7 @@ static int add_pod(struct files *files, struct nb_failure *f) {
                         "~/.kube/config and " DEFAULT_FILE " do not exist, and this is not a pod");
         snprintf(file->path, sizeof(file->path),
                  "the pod's ServiceAccount (needs automountServiceAccountToken)");
-        strcpy(file->folder, "/var/run/secrets/kubernetes.io/serviceaccount");
+        NB_TEXT_COPY(file->folder, "/var/run/secrets/kubernetes.io/serviceaccount");
         snprintf(text, sizeof(text),
                  "current-context: pod\n"
                  "contexts: [{name: pod, context: {cluster: pod, user: pod}}]\n"

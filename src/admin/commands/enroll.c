@@ -10,6 +10,7 @@
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/attestation.h"
 #include "system/clock.h"
 #include "system/sources.h"
@@ -107,7 +108,7 @@ static int read_record(struct enroll *enroll, bool is_forced, struct nb_failure 
 
         if (r < 0)
                 return r;
-        strcpy(enroll->record.node, enroll->node);
+        NB_TEXT_COPY(enroll->record.node, enroll->node);
         enroll->is_new = r == 0 && unusable.code == NB_NONE;
         if (unusable.code == NB_NONE || is_forced)
                 return 0;
@@ -187,7 +188,7 @@ static int remove_node(struct enroll *enroll, struct nb_failure *f) {
                 return r;
         if (enroll->is_new || enroll->record.removed != 0)
                 return refuse_missing(enroll, f);
-        strcpy(enroll->record.removed_text, NB_NODE_RECORD_REMOVING);
+        NB_TEXT_COPY(enroll->record.removed_text, NB_NODE_RECORD_REMOVING);
         r = write_record(enroll, f);
         if (r < 0)
                 return r;

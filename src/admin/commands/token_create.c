@@ -8,6 +8,7 @@
 #include "admin/commands/admin_commands.h"
 #include "admin/commands/handout.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "codec/dns_name.h"
 #include "crypto/certificate.h"
 #include "settings/types.h"
@@ -117,13 +118,13 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
                 r = nb_admin_verify_node(creation->node, f);
                 if (r < 0)
                         return r;
-                strcpy(token->node, creation->node);
+                NB_TEXT_COPY(token->node, creation->node);
         }
         token->may_sign = token->may_authenticate = true;
         token->expires = ms > 0 ? time(NULL) + (time_t)(ms / 1000) : 0;
-        strcpy(token->groups, creation->node          ? NB_TOKEN_GROUP_NODE
-                              : creation->is_enrolled ? NB_TOKEN_GROUP_ENROLLED
-                                                      : NB_TOKEN_GROUP_DEFAULT);
+        NB_TEXT_COPY(token->groups, creation->node          ? NB_TOKEN_GROUP_NODE
+                                    : creation->is_enrolled ? NB_TOKEN_GROUP_ENROLLED
+                                                            : NB_TOKEN_GROUP_DEFAULT);
         return set_text(token, creation->text, f);
 }
 

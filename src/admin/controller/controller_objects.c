@@ -323,7 +323,7 @@ static struct nb_token_record *add_token(struct nb_controller *controller, const
 
         if (!record)
                 return NULL;
-        record->record.key = strcpy(record->name, name);
+        record->record.key = memcpy(record->name, name, strlen(name) + 1);
         if (nb_records_add(&controller->tokens, &record->record) >= 0)
                 return record;
         free(record);

@@ -75,7 +75,7 @@ static void log_standby(struct nb_lease *lease, const char *holder) {
         if (strcmp(leader, lease->leader) != 0)
                 nb_log(LOG_INFO, NB_NONE, "the controller %s is the leader; this one is on standby",
                        leader);
-        strcpy(lease->leader, leader);
+        NB_TEXT_COPY(lease->leader, leader);
 }
 
 static int observe_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {

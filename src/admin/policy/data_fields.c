@@ -37,7 +37,7 @@ bool nb_data_set(const struct nb_data_field *field, const char *text, void *ret)
         while (field->is_list && field->is_valid && nb_list_next(&list, item))
                 if (!field->is_valid(item))
                         return false;
-        strcpy((char *)ret + field->offset, text);
+        nb_text_copy((char *)ret + field->offset, field->size, text);
         return true;
 }
 

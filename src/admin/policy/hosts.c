@@ -47,8 +47,8 @@ int nb_hosts_add(struct nb_hosts *hosts, enum nb_owner_kind kind, const char *ho
         if (!item)
                 return hosts->error = -ENOMEM;
         *item = (struct nb_owned){ hosts->first, kind, prefix, item->name + strlen(text) + 1 };
-        strcpy(item->name, text);
-        strcpy(item->owner, owner);
+        memcpy(item->name, text, strlen(text) + 1);
+        memcpy(item->owner, owner, strlen(owner) + 1);
         hosts->first = item;
         hosts->n++;
         return 0;

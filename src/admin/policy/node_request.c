@@ -59,7 +59,7 @@ static void read_requestor(struct nb_json *json, struct nb_node_request *request
             strncmp(request->username, NB_BOOTSTRAP_USER_PREFIX,
                     strlen(NB_BOOTSTRAP_USER_PREFIX)) == 0 &&
             strspn(id, NB_LOWER NB_DIGITS) == NB_TOKEN_ID_LEN && !id[NB_TOKEN_ID_LEN])
-                strcpy(request->token_id, id);
+                NB_TEXT_COPY(request->token_id, id);
 }
 
 static void read_request(struct nb_json *json, struct nb_node_request *request) {
@@ -77,7 +77,7 @@ static void read_request(struct nb_json *json, struct nb_node_request *request) 
         if (strncmp(request->facts.common_name, NB_NODE_COMMON_NAME_PREFIX,
                     strlen(NB_NODE_COMMON_NAME_PREFIX)) == 0 &&
             nb_dns_name_is_valid(node, strlen(node), NB_NODE_NAME_MAX))
-                strcpy(request->node, node);
+                NB_TEXT_COPY(request->node, node);
         request->pem_len = pem.len;
         request->pem = TAKE(pem.data);
 }

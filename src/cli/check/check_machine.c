@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "cli/kubelet.h"
 #include "cli/machine_state.h"
@@ -103,7 +104,7 @@ static int try_to_write(struct nb_check *check, struct target *target) {
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
         if (folder && strlen(target->where) < strlen(folder)) {
-                strcpy(target->where, folder);
+                NB_TEXT_COPY(target->where, folder);
                 target->code = NB_DIRECTORY_MISSING;
                 return -ENOENT;
         }

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/service.h"
 #include "cli/setup/setup_internal.h"
 #include "join/load.h"
@@ -158,13 +159,13 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
 static void describe_secret(const struct nb_secret *value, enum nb_setup_secret secret,
                             char ret[static 128]) {
         if (!value->data)
-                strcpy(ret, "none");
+                nb_text_copy(ret, 128, "none");
         else if (secret > NB_SETUP_TLS_BOOTSTRAP_TOKEN)
-                strcpy(ret, "another document");
+                nb_text_copy(ret, 128, "another document");
         else if (nb_token_verify(value->data, nb_token_trim(value->data, value->len)) >= 0)
                 snprintf(ret, 128, "token %.*s", NB_TOKEN_ID_LEN, value->data);
         else
-                strcpy(ret, "a token of another form");
+                nb_text_copy(ret, 128, "a token of another form");
 }
 
 static bool is_same(const struct nb_secret *stored, const struct nb_secret *new) {
@@ -223,7 +224,7 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                 describe_secret(&stored, secret, before);
         describe_secret(new, secret, after);
         if (!strcmp(before, after) && !strncmp(before, "token ", 6))
-                strcat(after, ", with another secret");
+                snprintf(after, sizeof(after), "%s, with another secret", before);
         snprintf(what, sizeof(what), "credential %s", name);
         report_difference(setup, what, before, after);
         return 0;

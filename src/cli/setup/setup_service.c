@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/kubelet.h"
 #include "cli/service.h"
 #include "cli/setup/setup_internal.h"
@@ -77,7 +78,7 @@ static void print_status(struct watch *watch) {
         else if (status[0] && strcmp(watch->status, status) != 0 &&
                  strcmp(watch->state.active, "failed") != 0)
                 print_line('*', status, NULL);
-        strcpy(watch->status, status);
+        NB_TEXT_COPY(watch->status, status);
 }
 
 /* A queued service has no status of its own. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
@@ -143,7 +146,24 @@ static void quotes_text(void **state) {
         assert_string_equal(quoted, c->expected);
 }
 
+static void a_text_that_does_not_fit_is_never_written(_unused_ void **state) {
+        char array[] = "abcde";
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+                (void)close(STDERR_FILENO);
+                nb_text_copy(array, 3, "xyz");
+                _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        nb_text_copy(array, 4, "xyz");
+        assert_memory_equal(array, "xyz\0e", 6);
+}
+
 int main(void) {
+        CASE(a_text_that_does_not_fit_is_never_written);
         CASES(sequences, decodes);
         CASES(lines, copies);
         CASES(printables, judges);
