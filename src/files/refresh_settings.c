@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,14 @@ static bool is_path(enum nb_setting setting) {
                setting == NB_SETTING_CA_FILE;
 }
 
+/* 0, also if the document is damaged; -ENOMEM. */
+static int merge_document(const char *text, size_t len, struct nb_settings *settings) {
+        const struct nb_settings_source source = { .origin = NB_RECORD_FILE };
+        struct nb_failure ignored = { 0 };
+
+        return nb_settings_merge(settings, &source, text, len, &ignored) == -ENOMEM ? -ENOMEM : 0;
+}
+
 void nb_refresh_settings_format(const struct nb_settings *settings, bool are_paths_wanted,
                                 struct nb_buffer *ret) {
         struct nb_settings chosen = *settings;
@@ -30,14 +39,32 @@ void nb_refresh_settings_format(const struct nb_settings *settings, bool are_pat
         nb_settings_format(&chosen, ret);
 }
 
-int nb_refresh_settings_keep(const struct nb_settings *settings, struct nb_record *record) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(sizeof(record->settings) -
-                                                                         1);
+/* What metadata can have set: no later start reads it again. */
+static int recall_metadata(const struct nb_record *record, struct nb_settings *settings) {
+        int r = merge_document(record->settings, strlen(record->settings), settings);
 
+        NB_TEXT_COPY(settings->origin[NB_SETTING_RESTART_KUBELET], NB_SETTINGS_DEFAULT_ORIGIN);
+        NB_TEXT_COPY(settings->origin[NB_SETTING_TIMEOUT], NB_SETTINGS_DEFAULT_ORIGIN);
+        return r;
+}
+
+int nb_refresh_settings_keep(const struct nb_settings *settings, struct nb_record *record) {
+        _cleanup_(nb_buffer_done) struct nb_buffer own = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
+                                                   text = NB_BUFFER_INIT(sizeof(record->settings) -
+                                                                         1);
+        struct nb_settings kept;
+        int r = 0;
+
+        nb_settings_init(&kept);
         if (record->metadata[0] && record->settings[0] &&
             !nb_setting_is_set(settings, NB_SETTING_ENDPOINTS))
-                return 0;
-        nb_refresh_settings_format(settings, false, &text);
+                r = recall_metadata(record, &kept);
+        nb_refresh_settings_format(settings, false, &own);
+        if (r >= 0)
+                r = own.error < 0 ? own.error : merge_document(own.data, own.len, &kept);
+        if (r < 0)
+                return r;
+        nb_settings_format(&kept, &text);
         if (text.error < 0)
                 return text.error;
         if (!strcmp(text.data, record->settings))
@@ -47,11 +74,7 @@ int nb_refresh_settings_keep(const struct nb_settings *settings, struct nb_recor
 }
 
 void nb_refresh_settings_recall(const struct nb_record *record, struct nb_settings *settings) {
-        const struct nb_settings_source source = { .origin = NB_RECORD_FILE };
-        struct nb_failure ignored = { 0 };
-
-        (void)nb_settings_merge(settings, &source, record->settings, strlen(record->settings),
-                                &ignored);
+        (void)merge_document(record->settings, strlen(record->settings), settings);
 }
 
 time_t nb_refresh_mark_time(int root_fd) {

@@ -19,8 +19,9 @@
 void nb_refresh_settings_format(const struct nb_settings *settings, bool are_paths_wanted,
                                 struct nb_buffer *ret);
 
-/* Keeps the settings in the record. Those that a join took from metadata stay until the settings
- * name endpoints themselves. 1: the record has changed; 0; -E2BIG, -ENOMEM. */
+/* Keeps the settings in the record. Endpoints and kubelet options that a join took from metadata
+ * stay until the settings name endpoints, or replace the options. 1: the record has changed; 0;
+ * -E2BIG, -ENOMEM. */
 int nb_refresh_settings_keep(const struct nb_settings *settings, struct nb_record *record);
 
 /* Merges what the record keeps into `settings`. */

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "method/settings_documents.h"
 #include "node/context.h"
 #include "settings/kubelet_env.h"
@@ -169,6 +170,10 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sec
         joined->is_discard_from_metadata = settings->token_discard &&
                                            nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD,
                                                               METADATA_ORIGIN);
+        /* It was the limit of this join, and must not become that of each refresh. */
+        if (nb_setting_is_from(settings, NB_SETTING_TIMEOUT, METADATA_ORIGIN))
+                NB_TEXT_COPY(joined->settings.origin[NB_SETTING_TIMEOUT],
+                             NB_SETTINGS_DEFAULT_ORIGIN);
         nb_kubelet_paths_get(&context->settings, &paths);
         nb_kubelet_paths_set(&paths, &joined->settings);
         r = nb_context_choose_name(joined, context->fixed_name, f);

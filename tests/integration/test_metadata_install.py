@@ -5,6 +5,7 @@ import json
 import socket
 
 import pytest
+import yaml
 
 from common import pki
 from common.machine import HEADER, NODE, TOKEN, Machine, node_kubeconfig, to_yaml
@@ -89,6 +90,24 @@ def test_name_holds_at_the_next_start(fresh, cluster):
     assert fresh.inspect().joined().note["verdict"] == "other-node"
     fresh.write_settings(HEADER + to_yaml({"metadata": {"provider": "none"}}))
     assert fresh.inspect().joined().note["verdict"] == "usable"
+
+
+def test_settings_of_a_refresh(fresh, cluster):
+    """What metadata supplied stays, but for the time limit; what the settings of this machine say is brought up to date."""
+    def of_refresh():
+        found = yaml.safe_load(record(fresh)["settings"])
+        return {key: found.get(key) for key in ("discovery", "kubelet", "refresh", "timeout")}
+
+    labels = ["node-labels=a=b"]
+    joined_by_metadata(fresh, cluster.ca, kubelet={"extraArgs": labels}, timeout="7s")
+    told = {"discovery": {"endpoints": fresh.endpoints}, "kubelet": {"extraArgs": labels}, "refresh": None, "timeout": None}
+    assert of_refresh() == told
+    settings(fresh, refresh={"restartKubelet": True}, timeout="9s")
+    fresh.inspect().joined()
+    assert of_refresh() == {**told, "refresh": {"restartKubelet": True}, "timeout": "9s"}
+    settings(fresh, discovery={"endpoints": ["192.0.2.1:6443"]}, kubelet={"extraArgs": ["max-pods=9"]})
+    fresh.inspect().joined()
+    assert of_refresh() == {"discovery": {"endpoints": ["192.0.2.1:6443"]}, "kubelet": {"extraArgs": ["max-pods=9"]}, "refresh": None, "timeout": None}
 
 
 def test_host_name_is_not_of_metadata(fresh, cluster):
