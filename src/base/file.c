@@ -73,11 +73,14 @@ static int make_folder(int root_fd, const char *path, mode_t mode, uint64_t reso
                 if (r < 0)
                         return r;
                 r = make_folder_with_mode(parent_fd, name, mode);
-                if (r < 0)
+                if (r < 0 && r != -EEXIST)
                         return r;
                 fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                /* Another process has just made it, or it is a dangling link. */
+                if (r == -EEXIST && fd < 0)
+                        return r;
                 /* It may have inherited the set-group-ID bit or an ACL. */
-                if (fd < 0 || fchmod(fd, mode) < 0 || fsync(parent_fd) < 0)
+                if (fd < 0 || (r == 0 && fchmod(fd, mode) < 0) || fsync(parent_fd) < 0)
                         return -errno;
         }
         if (fd < 0)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -201,6 +202,27 @@ static void paths_are_split_at_their_last_component(void **state) {
                          -ENAMETOOLONG);
 }
 
+static bool is_overtaken;
+
+/* Another process makes the same folder just before. */
+int mkdirat(int fd, const char *name, mode_t mode) {
+        if (is_overtaken)
+                (void)syscall(SYS_mkdirat, fd, name, 0700);
+        return (int)syscall(SYS_mkdirat, fd, name, mode);
+}
+
+static void a_folder_that_another_process_makes_is_opened(void **state) {
+        struct folder *folder = *state;
+        _cleanup_(nb_closep) int fd = -1, other = -1;
+
+        is_overtaken = true;
+        assert_int_equal(nb_path_make_folder(folder->fd, "/a/b", 0755, &fd), 0);
+        is_overtaken = false;
+        assert_int_equal(mode_of(folder->fd, "a/b"), 0700);
+        assert_int_equal(symlinkat("nowhere", folder->fd, "link"), 0);
+        assert_int_equal(nb_path_make_folder(folder->fd, "/link", 0755, &other), -EEXIST);
+}
+
 static void clearing_frees_the_name_whatever_has_it(void **state) {
         struct folder *folder = *state;
 
@@ -228,6 +250,7 @@ int main(void) {
                 TEST(creating_never_replaces),
                 TEST(removing_what_is_not_there_is_fine),
                 TEST(clearing_frees_the_name_whatever_has_it),
+                TEST(a_folder_that_another_process_makes_is_opened),
                 TEST(folders_are_made_with_their_mode),
                 TEST(folders_of_an_image_stay_in_it),
                 cmocka_unit_test(paths_are_split_at_their_last_component),
