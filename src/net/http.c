@@ -370,6 +370,33 @@ static void note_certificate(struct nb_http *http, const char *pem, size_t len) 
         nb_buffer_append(&http->certificate, pem, len);
 }
 
+static void take_reply(struct nb_http_transfer *transfer, const struct nb_http_reply *reply,
+                       char *data) {
+        if (reply->connection.begin_usec > 0)
+                transfer->http->connection = reply->connection;
+        if (reply->kind == NB_HTTP_CONNECTED && reply->len > 0)
+                note_certificate(transfer->http, data, reply->len);
+        switch ((enum nb_http_reply_kind)reply->kind) {
+        case NB_HTTP_OPENED: /* or of an earlier call */
+                if (transfer->call.is_early)
+                        take_done(transfer, reply);
+                break;
+        case NB_HTTP_CONNECTED:
+                take_connected(transfer);
+                break;
+        case NB_HTTP_BODY:
+                take_body(transfer, reply, data);
+                break;
+        case NB_HTTP_DONE:
+                take_done(transfer, reply);
+                break;
+        case NB_HTTP_STALE:
+        case _NB_HTTP_REPLY_N:
+                move_to_new_worker(transfer);
+                break;
+        }
+}
+
 void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
         char data[NB_HTTP_PIECE_MAX];
         struct nb_http_reply reply;
@@ -388,31 +415,8 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
                 (void)nb_failure_set(&transfer->failure, NB_ANSWER_MALFORMED, EBADMSG,
                                      "the process that reads the answer sent an invalid message");
                 end_transfer(transfer);
-                return;
-        }
-        if (reply.connection.begin_usec > 0)
-                transfer->http->connection = reply.connection;
-        if (reply.kind == NB_HTTP_CONNECTED && reply.len > 0)
-                note_certificate(transfer->http, data, reply.len);
-        switch ((enum nb_http_reply_kind)reply.kind) {
-        case NB_HTTP_OPENED: /* or of an earlier call */
-                if (transfer->call.is_early)
-                        take_done(transfer, &reply);
-                break;
-        case NB_HTTP_CONNECTED:
-                take_connected(transfer);
-                break;
-        case NB_HTTP_BODY:
-                take_body(transfer, &reply, data);
-                break;
-        case NB_HTTP_DONE:
-                take_done(transfer, &reply);
-                break;
-        case NB_HTTP_STALE:
-        case _NB_HTTP_REPLY_N:
-                move_to_new_worker(transfer);
-                break;
-        }
+        } else
+                take_reply(transfer, &reply, data);
         if (transfer->secret)
                 explicit_bzero(data, sizeof(data));
 }
