@@ -194,8 +194,9 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
         return 0;
 }
 
-static int verify_time(const struct nb_certificates *chain, size_t i, time_t now, unsigned skew_sec,
-                       struct nb_failure *f) {
+/* `which` names the certificate in messages: "issued". */
+static int verify_time(const struct nb_certificates *chain, size_t i, const char *which, time_t now,
+                       unsigned skew_sec, struct nb_failure *f) {
         time_t not_before = nb_certificate_not_before(chain, i),
                not_after = nb_certificate_not_after(chain, i);
         char at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
@@ -208,8 +209,7 @@ static int verify_time(const struct nb_certificates *chain, size_t i, time_t now
         nb_time_format(has_expired ? not_after : not_before, at);
         return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
                               "the %s certificate %s %s; by the clock of this machine it is %s",
-                              i == 0 ? "issued" : "intermediate",
-                              has_expired ? "expired at" : "is valid from", at, clock);
+                              which, has_expired ? "expired at" : "is valid from", at, clock);
 }
 
 int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key,
@@ -221,7 +221,7 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
         if (r < 0)
                 return r;
         for (size_t i = 0; i < chain->n; i++) {
-                r = verify_time(chain, i, now, skew_sec, f);
+                r = verify_time(chain, i, i == 0 ? "issued" : "intermediate", now, skew_sec, f);
                 if (r < 0)
                         return r;
                 if (i > 0 && !nb_certificate_is_issued_by(chain, i - 1, chain, i))
@@ -296,5 +296,5 @@ int nb_certificate_verify_serving(const struct nb_certificates *chain,
                                       "the serving certificate is for '%.160s'; expected '%.100s', "
                                       "localhost and the addresses of this node (%s)",
                                       names, node_name, ips);
-        return verify_time(chain, 0, now, UINT_MAX, f);
+        return verify_time(chain, 0, "serving", now, UINT_MAX, f);
 }

@@ -300,7 +300,7 @@ SERVING = [
     ("for another machine, too", lambda cluster, pem, key: server_leaf(cluster.ca, key, NODE, "localhost", "node-2"), "node-2"),
     ("without localhost", lambda cluster, pem, key: server_leaf(cluster.ca, key, NODE), "expected 'node-1', localhost"),
     ("for clients", lambda cluster, pem, key: pki.cert_pem(cluster.signer.client(key, USER)), "not for server authentication"),
-    ("expired", lambda cluster, pem, key: server_leaf(cluster.ca, key, NODE, "localhost", start=-pki.YEAR, end=-pki.DAY), "expired"),
+    ("expired", lambda cluster, pem, key: server_leaf(cluster.ca, key, NODE, "localhost", start=-pki.YEAR, end=-pki.DAY), "the serving certificate expired"),
 ]
 CERTIFICATES = [
     K3sCase("for another key", issued(lambda cluster, *_: pki.cert_pem(cluster.signer.client(pki.new_key().public_key(), USER))), *UNUSABLE, "another key", check=dropped),
