@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,6 +106,25 @@ static void find_socket(const struct nb_context *context, char ret[static NB_SET
                        found, ret);
 }
 
+/* Not mmap(2): reading a mapped file that is replaced or truncated meanwhile is fatal (SIGBUS). */
+static bool has_text(int fd, const char *text) {
+        char data[64 * 1024];
+        size_t text_len = strlen(text), len = 0;
+        ssize_t n;
+
+        while ((n = TEMP_FAILURE_RETRY(read(fd, data + len, sizeof(data) - len))) > 0) {
+                len += (size_t)n;
+                if (memmem(data, len, text, text_len))
+                        return true;
+                /* The text may begin at the end of this piece. */
+                if (len >= text_len) {
+                        memmove(data, data + len - text_len + 1, text_len - 1);
+                        len = text_len - 1;
+                }
+        }
+        return false;
+}
+
 /* Kubernetes 1.24 removed the code for Docker. kubelet is not run to ask for its version. */
 static bool has_docker(const struct nb_context *context, const char *unit) {
         _cleanup_(nb_closep) int fd = -1;
@@ -114,19 +132,10 @@ static bool has_docker(const struct nb_context *context, const char *unit) {
         size_t len = 0;
         const char *word = nb_unit_next_word(unit, "ExecStart", NULL, &len);
         struct stat st;
-        void *data;
-        bool is_found;
 
         snprintf(path, sizeof(path), "%.*s", word ? (int)len : 0, word ? word : "");
         fd = nb_path_open(context->root_fd, path, O_RDONLY | O_NONBLOCK);
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-                return false;
-        data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-                return false;
-        is_found = memmem(data, (size_t)st.st_size, DOCKER_HELP, strlen(DOCKER_HELP));
-        (void)munmap(data, (size_t)st.st_size);
-        return is_found;
+        return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && has_text(fd, DOCKER_HELP);
 }
 
 int nb_runtime_find_by_unit(const struct nb_context *context, const char *unit,

@@ -83,6 +83,50 @@ static void finds_the_socket(void **state) {
         folder_remove(&folder);
 }
 
+static bool is_truncated;
+
+/* Whoever replaces kubelet truncates its file. */
+int fstat(int fd, struct stat *st) {
+        char path[64];
+        int r = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (is_truncated && S_ISREG(st->st_mode))
+                assert_int_equal(truncate(path, 0), 0);
+        return r;
+}
+
+static bool is_remote_needed(const struct folder *folder) {
+        struct nb_context context = { .root_fd = folder->fd };
+        struct nb_runtime runtime;
+
+        nb_settings_init(&context.settings);
+        (void)snprintf(context.settings.cri_socket, sizeof(context.settings.cri_socket),
+                       "unix:///s");
+        assert_int_equal(
+                nb_runtime_find_by_unit(&context, "ExecStart=/bin/kubelet --v=2\n", &runtime), 0);
+        return runtime.is_remote_needed;
+}
+
+static void reads_kubelet_in_pieces(void **state) {
+        static const char help[] = HELP "s: 'docker', 'remote'.";
+        static char binary[200000];
+        struct folder folder;
+
+        folder_skip_without_lookup();
+        folder_make(&folder);
+        for (size_t at = 65536 - sizeof(help); at <= 65536 + 1; at++) {
+                memset(binary, 'x', sizeof(binary) - 1);
+                memcpy(binary + at, help, sizeof(help) - 1);
+                folder_put(&folder, "/bin/kubelet", binary);
+                assert_true(is_remote_needed(&folder));
+        }
+        is_truncated = true;
+        assert_false(is_remote_needed(&folder));
+        is_truncated = false;
+        folder_remove(&folder);
+}
+
 static void formats_the_file(void **state) {
         struct nb_buffer text = NB_BUFFER_INIT(NB_INSTANCE_MAX);
 
@@ -97,6 +141,7 @@ static void formats_the_file(void **state) {
 
 int main(void) {
         CASES(cases, finds_the_socket);
+        CASE(reads_kubelet_in_pieces);
         CASE(formats_the_file);
         return case_run("install runtime");
 }
