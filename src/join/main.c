@@ -226,8 +226,9 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         if (nb_node_state_parse(previous, &given.state) < 0)
                 return nb_failure_set(f, NB_USAGE, 0, "'--previous' has an unknown value");
         given.has_fallback = nb_node_state_has_fallback(given.state);
-        if (nb_stop_init() < 0)
-                return nb_failure_info(NB_INTERNAL)->exit_status;
+        r = nb_stop_init();
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for signals: %m");
         (void)nb_terminal_line_begin(STDERR_FILENO);
         started = nb_http_begin(false, f);
         r = load_settings(options->config_directory, &given, started < 0 ? &ignored : f);

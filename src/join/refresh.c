@@ -380,8 +380,9 @@ int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
         r = nb_options_read(options, rows, f);
         if (r < 0)
                 return r;
-        if (nb_stop_init() < 0)
-                return nb_failure_info(NB_INTERNAL)->exit_status;
+        r = nb_stop_init();
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for signals: %m");
         nb_sources_init(&sources, options->config_directory);
         nb_log_field(NB_FIELD_STAGE, is_config ? "configure" : "refresh");
         r = nb_http_begin(false, f);

@@ -135,3 +135,11 @@ def test_cannot_be_dumped_or_traced(words):
     os.close(reader)
     os.close(writer)
     assert owners[0] == uid and owners[1] != uid
+
+
+@pytest.mark.parametrize("command", ["join", "refresh", "check"])
+def test_no_exit_without_a_word(strace, tmp_path, command):
+    """Signals cannot be received: there is no descriptor left."""
+    done = subprocess.run([strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=signalfd4", "-e", "inject=signalfd4:error=EMFILE", find_program("node-bootstrap"), command],
+                          capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin", "ASAN_OPTIONS": "detect_leaks=0", "STATE_DIRECTORY": str(tmp_path)})
+    assert done.returncode == int(FAILURES["internal"]["exit"]) and "cannot wait for signals" in done.stderr

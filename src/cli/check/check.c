@@ -236,10 +236,11 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         r = nb_privilege_split(&status, &first);
         if (r > 0)
                 return status;
-        if (nb_stop_init() < 0)
-                return nb_failure_info(NB_INTERNAL)->exit_status;
-        if (r >= 0)
-                r = run_check(&check, &first);
+        if (r >= 0) {
+                r = nb_stop_init();
+                r = r < 0 ? nb_failure_set(&first, NB_INTERNAL, r, "cannot wait for signals: %m")
+                          : run_check(&check, &first);
+        }
         nb_http_end();
         if (r == -ECANCELED)
                 return NB_EXIT_STOPPED;
@@ -247,7 +248,8 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
                 fprintf(stderr, "node-bootstrap: %s\n", first.detail);
                 return nb_failure_info(first.code)->exit_status;
         }
-        if (nb_check_end_output(&check.output, &first) < 0)
-                return nb_failure_info(NB_INTERNAL)->exit_status;
+        r = nb_check_end_output(&check.output, &first);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot print the result: %m");
         return first.code == NB_NONE ? 0 : EXIT_NOT_GOOD;
 }
