@@ -431,7 +431,3 @@ void nb_load_done(struct nb_load *load) {
         nb_bootstrap_done(&load->bootstrap);
         nb_metadata_done(&load->metadata);
 }
-
-/* --- What a join installed --- */
-
-/* Parses only the certificates of the file, which also contains kubelet's private key. */
