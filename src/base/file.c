@@ -213,6 +213,24 @@ int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_s
         return r < 0 ? r : nb_file_read_open(fd, max, ret, ret_stat);
 }
 
+bool nb_file_is_exposed(int fd, const struct stat *st) {
+        char link[32], path[PATH_MAX];
+        struct stat folder;
+        ssize_t len;
+
+        if (!S_ISREG(st->st_mode) || !(st->st_mode & 0007))
+                return false;
+        (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        len = readlink(link, path, sizeof(path) - 1);
+        for (path[len > 0 ? len : 0] = '\0'; strrchr(path, '/') > path;) {
+                *strrchr(path, '/') = '\0';
+                if (stat(path, &folder) == 0 && !(folder.st_mode & 0011) &&
+                    (folder.st_uid == 0 || folder.st_uid == st->st_uid))
+                        return false;
+        }
+        return true;
+}
+
 int nb_memory_file_open(const char *name) {
         int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 

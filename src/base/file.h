@@ -29,6 +29,11 @@ int nb_folder_open(const char *path, int *ret_fd);
  * directory of this machine. Returns a descriptor with O_CLOEXEC, or -errno. */
 int nb_path_open(int root_fd, const char *path, int flags);
 
+/* Whether the mode lets others use the open file, and each folder above it lets them through. A
+ * folder keeps others away if it is root's or the owner's of the file, and only they can search it.
+ */
+bool nb_file_is_exposed(int fd, const struct stat *st);
+
 /* Creates a memory file that can be sealed but not executed, as vm.memfd_noexec may require.
  * Returns a descriptor with O_CLOEXEC, or -errno. */
 int nb_memory_file_open(const char *name);

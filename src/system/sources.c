@@ -260,6 +260,8 @@ int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, st
         /* Follow links, since configuration managers create them. */
         fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
         r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, &st);
+        if (r >= 0 && !nb_file_is_exposed(fd, &st))
+                st.st_mode &= ~(mode_t)0007;
         if (r >= 0 && ret_stat)
                 *ret_stat = st;
         return keep_result(sources, NB_SOURCE_FILE, path, r, ret, st.st_mode);
@@ -377,17 +379,15 @@ int nb_sources_read_stored(const char *folder, const char *name, size_t max, str
                            struct stat *ret_stat) {
         _cleanup_(nb_closep) int folder_fd = -1;
         _cleanup_(nb_closep) int fd = -1;
-        struct stat st;
         int r = nb_folder_open(folder, &folder_fd);
 
         if (r < 0)
                 return r;
-        if (fstat(folder_fd, &st) < 0)
-                return -errno;
         fd = openat(folder_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
         r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, ret_stat);
         /* cluster-info has no secret, so others may read it. */
-        if (r >= 0 && (!(st.st_mode & S_IXOTH) || !strcmp(name, NB_CREDENTIAL_CLUSTER_INFO)))
+        if (r >= 0 &&
+            (!nb_file_is_exposed(fd, ret_stat) || !strcmp(name, NB_CREDENTIAL_CLUSTER_INFO)))
                 ret_stat->st_mode &= ~(mode_t)0007;
         return r;
 }

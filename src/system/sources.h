@@ -90,13 +90,13 @@ int nb_sources_credential(struct nb_sources *sources, const char *name, size_t m
                           struct nb_secret *ret, struct nb_failure *f);
 
 /* Reads a credential from a credential store; follows links, like systemd. -ENOENT; -EBADF if it is
- * not a regular file; -EFBIG above `max`; -errno. The bits for others in ret_stat->st_mode are 0 if
- * others cannot search the store. */
+ * not a regular file; -EFBIG above `max`; -errno. The bits for others in ret_stat->st_mode are 0
+ * unless nb_file_is_exposed(). */
 int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
                            struct stat *ret_stat);
 
 /* Reads a file; follows links. 0; -EBADF if it is not a regular file; -EFBIG above `max`; -errno.
- * ret_stat may be NULL. */
+ * ret_stat may be NULL; its bits for others are 0 unless nb_file_is_exposed(). */
 int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
                     struct stat *ret_stat);
 

@@ -267,7 +267,7 @@ class Machine:
         self.path = path
         self.etc, self.credentials, self.state, self.root = (path / name for name in ("etc", "credentials", "state", "root"))
         for folder in (self.etc, self.credentials, self.state, self.root):
-            folder.mkdir(mode=0o700)
+            folder.mkdir(mode=0o755 if folder == self.etc else 0o700)
         self.runs = []
         self.settings = {}
         self.arguments = self.passed = None     # of join, as the last inspect() found them

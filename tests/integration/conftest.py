@@ -5,6 +5,7 @@ The programs are taken from $NB_BUILDDIR, or from build/ beside the sources.
 """
 
 import shutil
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -77,6 +78,19 @@ def nothing_left():
     assert not left, "the next test would find these files"
 
 
+def let_through(folder):
+    """pytest closes its folders to others, who then can read no file in them whatever its mode is."""
+    for parent in (folder, *folder.parents):
+        if parent.is_relative_to(tempfile.gettempdir()) and str(parent) != tempfile.gettempdir():
+            parent.chmod(0o711)
+    return folder
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    return let_through(tmp_path)
+
+
 @pytest.fixture
 def world(tmp_path):
     world = machines.World(tmp_path)
@@ -129,7 +143,7 @@ def crash_table():
 @pytest.fixture(scope="module")
 def played(request, tmp_path_factory):
     """Plays the selected cases of the module's tables side by side; `played(case)` waits for one of them."""
-    folder = tmp_path_factory.mktemp("cases")
+    folder = let_through(tmp_path_factory.mktemp("cases"))
     cases = [item.callspec.params["case"] for item in request.session.items
              if item.module is request.module and "case" in getattr(getattr(item, "callspec", None), "params", {})]
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:

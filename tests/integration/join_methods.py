@@ -19,7 +19,7 @@ class World(machines.World):
     def __init__(self, path):
         super().__init__(path)
         self.given = path / "given"
-        self.given.mkdir(mode=0o700)
+        self.given.mkdir(mode=0o755)
 
     def configure(self, *_, node=NODE, timeout="80s", document=None, **sections):
         settings = {"node": {"name": node}, "timeout": timeout, **{key: value for key, value in sections.items() if value}}

@@ -258,6 +258,8 @@ def test_file_that_others_can_read(image):
     with open(image.token) as file:
         done = image.run("-", stdin=file)
     assert f"token-exposed: standard input is a file: '{image.token}' has mode 0644; expected no access for others" in done.stderr
+    image.token.parent.chmod(0o700)
+    image.good(f"10.0.0.1 --token-file=@TOKEN@ --ca-cert-hash {PIN}")
 
 
 def test_second_setup(image):

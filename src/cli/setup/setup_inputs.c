@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "cli/setup/setup_internal.h"
 #include "kube/kubeconfig.h"
@@ -38,7 +39,7 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
         if (fd < 0 || fstat(fd, &st) < 0)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno, "cannot read '%s': %m",
                                       name);
-        is_exposed = S_ISREG(st.st_mode) && (st.st_mode & 0007);
+        is_exposed = nb_file_is_exposed(fd, &st);
         if (is_exposed && !ret_is_exposed) {
                 if (is_stdin)
                         (void)!readlink("/proc/self/fd/0", file, sizeof(file) - 1);

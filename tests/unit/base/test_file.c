@@ -202,6 +202,32 @@ static void paths_are_split_at_their_last_component(void **state) {
                          -ENAMETOOLONG);
 }
 
+static void a_file_is_exposed_if_all_folders_let_others_through(void **state) {
+        static const struct {
+                mode_t file, inner, outer;
+                bool is_exposed;
+        } cases[] = {
+                { 0644, 0755, 0755, true },  { 0640, 0755, 0755, false },
+                { 0602, 0711, 0711, true },  { 0644, 0700, 0755, false },
+                { 0644, 0755, 0700, false }, { 0644, 0750, 0750, true }, /* for the group */
+        };
+        struct folder *folder = *state;
+
+        assert_int_equal(mkdirat(folder->fd, "d", 0755), 0);
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                _cleanup_(nb_closep) int fd = -1;
+                struct stat st;
+
+                assert_int_equal(nb_file_write(folder->fd, "a", cases[i].file, "x", 1), 0);
+                assert_int_equal(renameat(folder->fd, "a", folder->fd, "d/a"), 0);
+                assert_int_equal(fchmodat(folder->fd, "d", cases[i].inner, 0), 0);
+                assert_int_equal(fchmod(folder->fd, cases[i].outer), 0);
+                fd = openat(folder->fd, "d/a", O_RDONLY | O_CLOEXEC);
+                assert_int_equal(fstat(fd, &st), 0);
+                assert_int_equal(nb_file_is_exposed(fd, &st), cases[i].is_exposed);
+        }
+}
+
 static bool is_overtaken;
 
 /* Another process makes the same folder just before. */
@@ -250,6 +276,7 @@ int main(void) {
                 TEST(creating_never_replaces),
                 TEST(removing_what_is_not_there_is_fine),
                 TEST(clearing_frees_the_name_whatever_has_it),
+                TEST(a_file_is_exposed_if_all_folders_let_others_through),
                 TEST(a_folder_that_another_process_makes_is_opened),
                 TEST(folders_are_made_with_their_mode),
                 TEST(folders_of_an_image_stay_in_it),

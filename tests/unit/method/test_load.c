@@ -396,7 +396,7 @@ int main(void) {
         int r;
 
         strcpy(folder, "/tmp/nb-test-bootstrap-XXXXXX");
-        if (!mkdtemp(folder))
+        if (!mkdtemp(folder) || chmod(folder, 0711) < 0)
                 return 1;
         sources = (struct nb_sources){ .config_directory = folder,
                                        .credentials_directory = folder };
