@@ -70,6 +70,23 @@ static bool is_in(const struct nb_unit_state *unit, const char *active) {
         return !strcmp(unit->active, active);
 }
 
+/* `what` cannot start yet. */
+static void judge_queue(const char *what, const struct nb_machine_units *units,
+                        struct nb_machine_state *state) {
+        char since[NB_RFC3339_SIZE] = "";
+
+        if (units->blocker_begun > 0)
+                nb_time_format(units->blocker_begun, since);
+        CONCLUDE(state, NB_MACHINE_QUEUED, "%s is queued behind %s%s%s", what,
+                 units->blocker[0] ? units->blocker : "another unit",
+                 since[0] ? ", which has been starting since " : "", since);
+}
+
+/* Not while it is being stopped or restarted. */
+static bool is_queued(const struct nb_unit_state *unit) {
+        return unit->has_job && (is_in(unit, "inactive") || is_in(unit, "failed"));
+}
+
 /* --- A machine with a usable certificate --- */
 
 /* The first reason for which kubelet cannot start; its text is "" if there is none. */
@@ -112,9 +129,10 @@ static void add_gate(struct nb_machine_state *state) {
                                gate.exit_status);
 }
 
-static int judge_kubelet(struct nb_sources *sources, const char *text,
+static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_units *units,
                          struct nb_machine_state *state) {
         const struct nb_unit_state *kubelet = &state->kubelet;
+        const char *text = units->kubelet.data;
         struct nb_kubelet_finding cause = { .text = "" };
         char error[512], age[NB_DURATION_SIZE];
         uint64_t active_usec = nb_unit_active_usec(kubelet);
@@ -124,6 +142,10 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
         if (!text) {
                 CONCLUDE(state, NB_MACHINE_KUBELET_UNKNOWN,
                          "joined; systemd does not answer, so it is unknown whether kubelet runs");
+                return 0;
+        }
+        if (is_queued(kubelet)) {
+                judge_queue("joined, and " NB_KUBELET_UNIT, units, state);
                 return 0;
         }
         /* What kubelet needs only at its start may be gone later. */
@@ -203,16 +225,6 @@ static void add_renaming(struct nb_machine_state *state) {
 }
 
 /* --- A machine without --- */
-
-static void judge_queue(const struct nb_machine_units *units, struct nb_machine_state *state) {
-        char since[NB_RFC3339_SIZE] = "";
-
-        if (units->blocker_begun > 0)
-                nb_time_format(units->blocker_begun, since);
-        CONCLUDE(state, NB_MACHINE_QUEUED, NB_SERVICE_UNIT " is queued behind %s%s%s",
-                 units->blocker[0] ? units->blocker : "another unit",
-                 since[0] ? ", which has been starting since " : "", since);
-}
 
 /* What the journal says of the last join. */
 static bool is_last_outcome(const struct nb_machine_state *state,
@@ -337,7 +349,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
         has_obstacle = nb_service_find_obstacle(units->service.data, &state->obstacle);
         is_activating = is_activating && !has_obstacle;
         if (state->is_certificate_usable && !is_activating) {
-                int r = judge_kubelet(sources, units->kubelet.data, state);
+                int r = judge_kubelet(sources, units, state);
 
                 add_intent(state);
                 add_obstacle(state);
@@ -347,7 +359,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
         if (is_activating)
                 judge_wait(state);
         else if (service->has_job && !has_obstacle && found != NB_NODE_STATE_NOT_YET_VALID)
-                judge_queue(units, state);
+                judge_queue(NB_SERVICE_UNIT, units, state);
         else if (found == NB_NODE_STATE_ABSENT && (has_failed || has_obstacle))
                 judge_failure(state);
         else
@@ -403,6 +415,7 @@ void nb_machine_apply_settings(struct nb_machine_state *state, struct nb_sources
 void nb_machine_units_read(struct nb_machine_units *ret_units) {
         struct nb_unit_state state = { .begun = 0 };
         struct nb_failure ignored = { 0 };
+        const char *queued = NB_SERVICE_UNIT;
 
         *ret_units = (struct nb_machine_units)NB_MACHINE_UNITS_INIT;
         if (!nb_systemd_is_running())
@@ -411,9 +424,15 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
         if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
                 return;
         nb_unit_read_state(ret_units->service.data, &state);
-        if (!state.has_job || is_in(&state, "activating"))
+        if (is_in(&state, "activating"))
                 return;
-        nb_unit_find_blocker(NB_SERVICE_UNIT, ret_units->blocker);
+        if (!state.has_job) {
+                nb_unit_read_state(ret_units->kubelet.data, &state);
+                if (!is_queued(&state))
+                        return;
+                queued = NB_KUBELET_UNIT;
+        }
+        nb_unit_find_blocker(queued, ret_units->blocker);
         if (ret_units->blocker[0] && nb_unit_show(ret_units->blocker, &state, &ignored) >= 0)
                 ret_units->blocker_begun = state.begun;
 }
@@ -472,6 +491,8 @@ void nb_machine_state_done(struct nb_machine_state *state) {
 int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet_ignored) {
         int status = kinds[state->kind].exit_status;
 
+        if (state->kind == NB_MACHINE_QUEUED && state->is_certificate_usable)
+                status = KUBELET_DOWN;
         if (state->node.inspection.state == NB_NODE_STATE_EXPIRED && status == NOT_JOINED)
                 return INVALID;
         return is_kubelet_ignored && state->is_certificate_usable ? 0 : status;

@@ -21,8 +21,9 @@
 struct nb_machine_units {
         struct nb_secret service, kubelet; /* properties (nb_unit_read()); .data is NULL if systemd
                                               does not answer */
-        char blocker[NB_UNIT_NAME_SIZE];   /* what the service is queued behind; "": nothing */
-        time_t blocker_begun;              /* 0: unknown */
+        char blocker[NB_UNIT_NAME_SIZE]; /* what the service, or else kubelet, is queued behind; "":
+                                            nothing */
+        time_t blocker_begun;            /* 0: unknown */
 };
 
 #define NB_MACHINE_UNITS_INIT \
@@ -50,7 +51,7 @@ enum nb_machine_kind {
         NB_MACHINE_IS_COPY,  /* it is a copy of a machine that has joined */
         NB_MACHINE_UNUSABLE, /* kubeconfig or certificate cannot be used */
         NB_MACHINE_NOT_JOINED,
-        NB_MACHINE_QUEUED,  /* the service waits for another unit */
+        NB_MACHINE_QUEUED,  /* the service, or kubelet's start, waits for another unit */
         NB_MACHINE_WAITING, /* the join is under way */
         NB_MACHINE_FAILED,  /* the last join failed */
         NB_MACHINE_HIDDEN,  /* this user cannot read kubelet's files */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What status and setup say of the service and of kubelet on a machine that has joined; systemd is a part of the tests."""
 
+import json
 import re
 import time
 
@@ -8,6 +9,7 @@ import pytest
 
 from common.failures import FAILURES
 from common.machine import HEADER, Machine, to_yaml
+from .check import step_of
 from .joined import KUBELET, UNIT, Place, ago
 
 
@@ -18,7 +20,7 @@ def place(tmp_path):
     place.manager.close()
 
 
-AGAIN = {"NRestarts": "3"}
+AGAIN, GATE = {"NRestarts": "3"}, "node-bootstrap-gate.service"
 KUBELETS = [
     ("runs", {"age": 5}, True, "joined", "joined, and kubelet runs"),
     ("will end", {"age": 5}, False, "kubelet-unprepared", "joined, but kubelet, which was started N s ago, cannot run: container runtime: "),
@@ -48,6 +50,24 @@ def test_kubelet(place, row):
     assert (found["state"], status) == (kind, 0 if kind == "joined" else 4)
     assert re.sub(r"\d+ s ago", "N s ago", found["message"]).startswith(words)
     assert kubelet.get("active") or "exit status" not in found["message"] and "cannot load" not in found["message"]
+
+
+@pytest.mark.parametrize("kubelet", [{"active": "inactive", "sub": "dead"}, {"active": "failed", "sub": "failed", **AGAIN}], ids=["stopped", "failed before"])
+@pytest.mark.parametrize("gate, service", [("activating", {}), ("inactive", {"ActiveState": "inactive", "Job": (1, "/job")})], ids=["the gate", "the service"])
+def test_kubelet_that_is_queued(place, kubelet, gate, service):
+    """What it lacks, such as a container runtime, may still be on its way."""
+    starting = {"ActiveState": "activating", "Job": (3, "/job"), "InactiveExitTimestamp": "1767323045000000"}
+    place.kubelet(**kubelet, Job=(2, "/job"), After=[GATE])
+    place.service.update({**service, "After": ["slow.service"]})
+    place.manager.units.update({GATE: {"LoadState": "loaded", "ActiveState": gate, "After": [UNIT], "Job": (4, "/job")}, "slow.service": starting})
+    place.manager.units[GATE].update(starting if gate == "activating" else {})
+    place.journal.write()
+    found, status = place.state()
+    blocker = GATE if gate == "activating" else "slow.service"
+    assert (found["state"], found["code"], found["joined"], status) == ("queued", None, True, 4)
+    assert found["message"] == f"joined, and {KUBELET} is queued behind {blocker}, which has been starting since 2026-01-02T03:04:05Z"
+    assert place.run("status", "--check", "--no-kubelet").returncode == 0
+    assert step_of(json.loads(place.run("check", "--local", "--json").stdout), "state").get("failure") is None
 
 
 ATTEMPTS = [
