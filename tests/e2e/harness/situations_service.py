@@ -18,7 +18,7 @@ def cannot_start(r, words):
 @situation("service-credential")
 def token_that_cannot_be_decrypted(r):
     """On a machine that has joined, and on one that has not; this systemd reads the folder only with a drop-in, which setup names."""
-    r.stack.callback(r.node.run, "rm", "--recursive", "--force", SEALED)
+    r.stack.callback(r.node.run, "rm", "--recursive", "--force", SEALED, f"/root/{SEALED.rpartition('/')[2]}")
     r.node.prepare()
     r.joins(restart=True)
     for is_joined in (True, False):
@@ -28,7 +28,7 @@ def token_that_cannot_be_decrypted(r):
         r.node.reset_limit()
         cannot_start(r, f"(243/CREDENTIALS): '{SEALED}' (encrypted); systemd: ")
         if is_joined:
-            r.here("rm -r", f" {SEALED}")
+            r.here("mv --target-directory=/root", f" {SEALED}")
             r.here("systemctl reset-failed")
             r.here("systemctl restart")
             r.joins()
