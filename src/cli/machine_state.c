@@ -116,17 +116,12 @@ static void judge_crash(const struct nb_kubelet_finding *cause, const char *erro
 }
 
 /* Exit status 1 is an answer of the gate, from before this machine joined, and no failure. */
-static void add_gate(struct nb_machine_state *state) {
-        struct nb_failure ignored = { 0 };
-        struct nb_unit_state gate;
-
-        if (nb_unit_show(NB_GATE_UNIT, &gate, &ignored) < 0)
-                return;
-        if (!strcmp(gate.load, "masked"))
+static void add_gate(const struct nb_unit_state *gate, struct nb_machine_state *state) {
+        if (!strcmp(gate->load, "masked"))
                 nb_failure_add(&state->why, "; " NB_GATE_UNIT " is masked");
-        else if (is_in(&gate, "failed") && gate.exit_status != 1)
+        else if (is_in(gate, "failed") && gate->exit_status != 1)
                 nb_failure_add(&state->why, "; " NB_GATE_UNIT " has failed (exit status %d)",
-                               gate.exit_status);
+                               gate->exit_status);
 }
 
 static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_units *units,
@@ -189,7 +184,7 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
         CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
                  "joined, but kubelet does not run: " NB_KUBELET_UNIT " is %s (%s)%s%s",
                  kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
-        add_gate(state);
+        add_gate(&units->gate, state);
         return 0;
 }
 
@@ -421,6 +416,7 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
         if (!nb_systemd_is_running())
                 return;
         (void)nb_kubelet_show(&ret_units->kubelet);
+        (void)nb_unit_show(NB_GATE_UNIT, &ret_units->gate, &ignored);
         if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
                 return;
         nb_unit_read_state(ret_units->service.data, &state);

@@ -21,6 +21,7 @@
 struct nb_machine_units {
         struct nb_secret service, kubelet; /* properties (nb_unit_read()); .data is NULL if systemd
                                               does not answer */
+        struct nb_unit_state gate;         /* all 0 if systemd does not answer */
         char blocker[NB_UNIT_NAME_SIZE]; /* what the service, or else kubelet, is queued behind; "":
                                             nothing */
         time_t blocker_begun;            /* 0: unknown */

@@ -97,6 +97,12 @@ def test_kubelet_can_start(place):
                "starts after node-bootstrap.service")
 
 
+def test_gate_that_is_masked(place):
+    """kubelet requires it nevertheless."""
+    place.manager.units["node-bootstrap-gate.service"]["LoadState"] = "masked"
+    place.good("`systemctl unmask node-bootstrap-gate.service`")
+
+
 @pytest.mark.parametrize("unit,words", [
     ({"LoadState": "not-found"}, ["kubelet.service does not exist"]),
     ({"LoadState": "masked"}, ["is masked", "systemctl unmask kubelet.service"]),

@@ -182,17 +182,21 @@ static void print_order(struct nb_check *check, const char *text) {
         const char *kubeconfig = check->load.settings.kubeconfig;
 
         bool waits = nb_unit_has_word(text, "After", UNIT),
-             requires = nb_unit_has_word(text, "Requires", NB_GATE_UNIT);
+             requires = nb_unit_has_word(text, "Requires", NB_GATE_UNIT),
+             is_masked = !strcmp(check->units.gate.load, "masked");
 
         nb_check_row(check, waits ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
                      waits ? "starts after " UNIT
                            : "not ordered after " UNIT ", so it does not wait for the join: "
                              "`systemctl enable " UNIT "`");
-        nb_check_row(check, requires ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
-                     requires ? "does not start before this machine has joined"
-                              : "does not require " NB_GATE_UNIT
-                                ", so it starts even if the join failed: "
-                                "`systemctl enable " UNIT "`");
+        nb_check_row(check, requires && !is_masked ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
+                     is_masked  ? NB_GATE_UNIT " is masked, so kubelet may start before this "
+                                               "machine has joined, or not at all: `systemctl "
+                                               "unmask " NB_GATE_UNIT "`"
+                     : requires ? "does not start before this machine has joined"
+                                : "does not require " NB_GATE_UNIT
+                                  ", so it starts even if the join failed: "
+                                  "`systemctl enable " UNIT "`");
         if (is_in_property(text, "ExecStart", kubeconfig) ||
             is_in_property(text, "Environment", kubeconfig))
                 nb_check_row(check, NB_CHECK_GOOD, "kubelet: reads '%s'", kubeconfig);
