@@ -76,7 +76,7 @@ def test_second_ca(node, cluster):
 
 @pytest.mark.each_release
 def test_timer(node, cluster):
-    """Once a day, even if the service fails, until the settings change."""
+    """Once a day, even if the service fails or is stopped, until the settings change."""
     node.configure(refresh={"automatic": True})
     node.drop_in(TIMER, ONCE_A_SECOND)
     node.enable(UNIT).boot()
@@ -90,9 +90,15 @@ def test_timer(node, cluster):
     until(lambda: said(node, "refresh-unchanged"), "the timer has started a refresh")
     assert not node.is_active(UNIT) and node.is_active(TIMER)
     node.drop_in(UNIT, "")
-    node.configure()
     node.run("systemctl", "restart", UNIT)
-    assert not node.is_active(TIMER) and not node.exists(AUTOMATIC)
+    node.run("systemctl", "stop", UNIT)
+    assert node.is_active(TIMER)
+    node.configure()
+    node.run("systemctl", "start", UNIT)
+    assert not node.exists(AUTOMATIC)
+    node.run("systemctl", "stop", TIMER)
+    node.run("systemctl", "restart", UNIT)
+    assert not node.is_active(TIMER)
     node.configure(refresh={"automatic": True})
     node.run("systemctl", "restart", UNIT)
     assert node.is_active(TIMER)
