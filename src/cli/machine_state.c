@@ -294,8 +294,7 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         if (found->state == NB_NODE_STATE_NOT_YET_VALID)
                 CONCLUDE(state, NB_MACHINE_NOT_YET_VALID,
                          "joined, but this machine's clock is wrong: %s", found->detail);
-        else if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
-                 nb_present_is_mendable(&state->node.present))
+        else if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG && state->node.present.has_record)
                 CONCLUDE(
                         state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
                         is_in(&state->kubelet, "active") &&

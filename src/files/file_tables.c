@@ -77,6 +77,7 @@ FORM(proxy_url, TEXT, "http, https or socks5 with host and port", nb_proxy_url_v
      .is_connection = true);
 FORM(url, URL, "https://HOST[:PORT][/PREFIX]", .is_connection = true);
 FORM(pem, PEM, "PEM");
+FORM(ca, TEXT, "PEM", NULL, NB_LOWER NB_UPPER NB_DIGITS "-+/= \n");
 FORM(pins, PINS, NULL);
 FORM(boolean, BOOL, NULL);
 
@@ -179,12 +180,12 @@ static const struct nb_state_field record_fields[] = {
         RECORD("kubeconfig", path, REQUIRED, kubeconfig),
         RECORD("tlsServerName", tls_server_name, OPTIONAL, tls_server_name),
         RECORD("proxyURL", proxy_url, OPTIONAL, proxy_url),
-        RECORD("caFileFound", boolean, OPTIONAL, is_ca_found),
         RECORD("discardFromMetadata", boolean, OPTIONAL, is_discard_from_metadata),
         COUNTED(nb_record, "caCertHashes", pins, REQUIRED, pins,
                 offsetof(struct nb_record, n_pins)),
-        COUNTED(nb_record, "caFileHashes", pins, REQUIRED, ca_hashes,
-                offsetof(struct nb_record, n_ca_hashes)),
+        COUNTED(nb_record, "fileHashes", pins, REQUIRED, hashes,
+                offsetof(struct nb_record, n_hashes)),
+        RECORD("ca", ca, OPTIONAL, ca),
         RECORD("settings", settings, OPTIONAL, settings),
 };
 

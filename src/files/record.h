@@ -12,7 +12,7 @@
 #include "settings/settings.h"
 
 #define NB_TOKEN_SOURCE_MAX 127
-#define NB_RECORD_ARGUMENTS_SIZE 8192
+#define NB_RECORD_ARGUMENTS_SIZE (24 * 1024)
 #define NB_RECORD_SETTINGS_SIZE (24 * 1024) /* 16 endpoints, 32 arguments of kubelet */
 
 #define NB_FACT_HASH_SIZE (2 * 32 + 1) /* of SHA-256 in hex */
@@ -40,22 +40,21 @@ struct nb_record {
         /* caCertHashes: what identified the cluster (method/cluster_identity.h) */
         uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
         unsigned n_pins;
-        /* caFileHashes: the CAs that were installed */
-        uint8_t ca_hashes[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
-        unsigned n_ca_hashes;
-        bool is_ca_found; /* caFileFound: the CA file existed before the join */
-        /* kubeletArguments: of the kubeadm-flags.env that the join wrote; "" if it wrote none */
-        char arguments[NB_RECORD_ARGUMENTS_SIZE];
-        /* runtimeEndpoint: of the instance-config.yaml that the join wrote; "" if it wrote none */
-        char runtime_endpoint[NB_SETTINGS_PATH_MAX];
-        /* For writing the kubeconfig again. */
+        /* fileHashes: SHA-256 of the files that were written, and of our own ones that they have
+         * replaced (install/join_files.h) */
+        uint8_t hashes[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
+        unsigned n_hashes;
+        /* For writing lost files again. */
+        char ca[NB_CA_FILE_MAX + 1]; /* PEM, as last seen in the CA file; "" for the system's CAs */
+        char arguments[NB_RECORD_ARGUMENTS_SIZE];    /* kubeletArguments: for kubeadm-flags.env */
+        char runtime_endpoint[NB_SETTINGS_PATH_MAX]; /* runtimeEndpoint: for instance-config.yaml */
         char kubeconfig[NB_SETTINGS_PATH_MAX];
         char tls_server_name[NB_HOST_MAX + 1], proxy_url[NB_PROXY_URL_MAX + 1]; /* "" for none */
         char discovery[16];                                                     /* join method */
         char metadata[16];             /* the cloud that supplied token or settings; "" for none */
         bool is_discard_from_metadata; /* discardFromMetadata: metadata supplied token.discard */
         char joined_at[32];            /* RFC 3339 */
-        char refreshed_at[32]; /* when refresh last changed server or caFileHashes; "" for never */
+        char refreshed_at[32];         /* when refresh last changed server or CA; "" for never */
         char certificate[NB_SETTINGS_PATH_MAX + 64]; /* the dated file with certificate and key */
         char settings[NB_RECORD_SETTINGS_SIZE];      /* for a refresh (refresh_settings.h) */
 };

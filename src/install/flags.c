@@ -56,12 +56,6 @@ void nb_flags_format(const struct nb_context *context, bool is_remote_needed,
                 nb_buffer_printf(ret, "%s--%s", ret->len > 0 ? " " : "", settings->extra_args[i]);
 }
 
-void nb_flags_add_node_name(const char *arguments, const char *node_name, struct nb_buffer *ret) {
-        nb_buffer_append_string(ret, arguments);
-        if (!strstr(arguments, OVERRIDE))
-                append_argument(ret, "hostname-override", node_name);
-}
-
 void nb_flags_file_format(const char *arguments, struct nb_buffer *ret) {
         nb_buffer_printf(ret, KEY "=\"%s\"\n", arguments);
 }

@@ -26,9 +26,6 @@
 void nb_flags_format(const struct nb_context *context, bool is_remote_needed,
                      struct nb_buffer *ret);
 
-/* Appends the arguments, and the node name if they lack it. */
-void nb_flags_add_node_name(const char *arguments, const char *node_name, struct nb_buffer *ret);
-
 /* Appends the contents of the file with these arguments. */
 void nb_flags_file_format(const char *arguments, struct nb_buffer *ret);
 

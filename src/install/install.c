@@ -10,9 +10,8 @@
 #include "install/discard_token.h"
 #include "install/give.h"
 #include "install/install.h"
-#include "install/mend.h"
 #include "install/refresh_install.h"
-#include "install/restore.h"
+#include "install/repair.h"
 #include "install/state_directory.h"
 #include "install/write.h"
 #include "node/context.h"
@@ -126,9 +125,8 @@ static int repair_node(const struct nb_context *context, const struct nb_node *n
         const struct nb_inspection *inspection = &node->inspection;
         int r;
 
-        if (inspection->state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
-            nb_present_is_mendable(&node->present)) {
-                r = nb_restore_kubeconfig(context, &node->present, f);
+        if (inspection->state == NB_NODE_STATE_WITHOUT_KUBECONFIG) {
+                r = nb_repair(context, node, f);
                 return r < 0 ? r : 1;
         }
         /* With node.name, the administrator says that this machine is no copy, or replaces the
@@ -334,11 +332,6 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
                 return r;
         *inspection = node.inspection;
         is_joined = nb_node_state_is_joined(inspection->state);
-        if (is_joined || nb_node_state_has_fallback(inspection->state)) {
-                r = nb_mend_env(&node, f);
-                if (r < 0)
-                        return r;
-        }
         if (inspection->state == NB_NODE_STATE_COPIED)
                 report_copy(context, inspection);
         else if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
@@ -346,8 +339,13 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
         report_node_name(context);
         if (is_joined) {
                 report_joined(context, &node);
-                nb_mend(context, &node);
                 (void)keep_join(context, &state, inspection);
+        }
+        /* The gate must find the certificate that is kept, or that is the fallback. */
+        r = nb_repair(context, &node, f);
+        if (r < 0)
+                return r;
+        if (is_joined) {
                 inspection->timeout_ms = NB_FALLBACK_TIMEOUT_MS;
                 return is_child_run ? nb_config_begin(context, f) : 0;
         }

@@ -3,27 +3,17 @@
 
 /*
  * The root side of node-bootstrap-refresh.service. Only what a join of this program wrote is
- * refreshed: a kubeconfig that is byte for byte what nb_kubeconfig_format() writes, and the CA file
- * that it names. References to certificate and key do not change. If a supervisor of k3s has issued
- * the certificate, a refresh only renews it, when a third of its life is left.
+ * refreshed: a kubeconfig whose hash is in the record, and the CA file that it names. References to
+ * certificate and key do not change. If a supervisor of k3s has issued the certificate, a refresh
+ * only renews it, when a third of its life is left.
  *
  * The output of `refresh` is untrusted. Verified here: its format; that the bundle contains only
  * CAs, and that the node already trusts the public key of one of them; a renewed certificate like
  * that of a join, and that a CA of the existing one has issued it. Not verified, because only
  * `refresh` uses the network: that the data comes from the cluster.
  *
- * Files are written in this order. Each step is durable before the next; all are undone if one
- * fails:
- *
- *      node-bootstrap.restart  if kubelet must restart: a mark for the unit, in kubelet's
- *                              directory, where the network side cannot write
- *      client CA file, kubelet-serving.pem, kubelet-client-current.pem, if renewed
- *      node-bootstrap.json     server, caFileHashes, refreshedAt, certificate
- *      CA file
- *      kubeconfig
- *
- * After a power cut between two steps, the next refresh finds the remaining differences and writes
- * them.
+ * A refresh first does what a repair does (install/repair.h). After a power cut between two steps,
+ * the next refresh finds the remaining differences and writes them.
  */
 
 #include "base/failure.h"
@@ -31,8 +21,6 @@
 #include "install/state_directory.h"
 #include "node/context.h"
 #include "node/present.h"
-
-#define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
 /* A timer starts the refresh once an hour. After a success, the next refresh that looks for a CA or
  * server is a day later: 24 h, less half of the timer's period. */

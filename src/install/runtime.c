@@ -168,11 +168,3 @@ int nb_runtime_find(const struct nb_context *context, struct nb_runtime *ret_run
 void nb_instance_format(const char *endpoint, struct nb_buffer *ret) {
         nb_buffer_printf(ret, KEY "%s\"\n", endpoint);
 }
-
-bool nb_instance_is(const char *text, const char *endpoint) {
-        size_t len = strlen(endpoint);
-
-        return strncmp(text, KEY, strlen(KEY)) == 0 &&
-               strncmp(text + strlen(KEY), endpoint, len) == 0 &&
-               strcmp(text + strlen(KEY) + len, "\"\n") == 0;
-}

@@ -36,6 +36,3 @@ int nb_runtime_find_by_unit(const struct nb_context *context, const char *unit,
 
 /* Appends the contents of the file with this endpoint, as kubeadm writes them. */
 void nb_instance_format(const char *endpoint, struct nb_buffer *ret);
-
-/* Whether the file is equal to that. */
-bool nb_instance_is(const char *text, const char *endpoint);

@@ -43,12 +43,16 @@ int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f) {
         int r;
 
         r = nb_path_split(swap->path, folder, sizeof(folder), &swap->name);
-        if (r >= 0)
+        if (r >= 0 && swap->is_wanted)
                 r = nb_path_make_folder(root_fd, folder, 0755, &swap->folder_fd);
+        else if (r >= 0)
+                swap->folder_fd = nb_path_open(root_fd, folder, O_RDONLY | O_DIRECTORY);
         if (r < 0)
                 return nb_swap_fail_folder(root_fd, swap->path, r, f);
         snprintf(temporary, sizeof(temporary), ".%s.tmp", swap->name);
-        return check_written(swap, nb_file_remove(swap->folder_fd, temporary), f);
+        if (swap->folder_fd >= 0)
+                r = nb_file_remove(swap->folder_fd, temporary);
+        return swap->is_wanted ? check_written(swap, r, f) : 0;
 }
 
 bool nb_swap_is_at(const struct nb_swap *swap, mode_t type) {
@@ -56,13 +60,6 @@ bool nb_swap_is_at(const struct nb_swap *swap, mode_t type) {
 
         return fstatat(swap->folder_fd, swap->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
                (st.st_mode & S_IFMT) == type;
-}
-
-bool nb_swap_differs(const struct nb_swap *swap) {
-        _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-
-        return nb_file_read(swap->folder_fd, swap->name, &old, NULL) < 0 ||
-               old.len != swap->text.len || memcmp(old.data, swap->text.data, old.len) != 0;
 }
 
 static int stage_link(struct nb_swap *swap) {

@@ -61,15 +61,12 @@ int nb_swap_fail(const char *path, int r, struct nb_failure *f);
  * unit cannot make it writable. */
 int nb_swap_fail_folder(int root_fd, const char *path, int r, struct nb_failure *f);
 
-/* Opens the folder, creates a missing one, and removes what a crash left under the temporary name.
- */
+/* Opens the folder, and removes what a crash left under the temporary name. If the file is wanted,
+ * creates a missing folder; otherwise ignores errors. */
 int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
 
 /* Whether the target exists and has this type: S_IFDIR, S_IFLNK. */
 bool nb_swap_is_at(const struct nb_swap *swap, mode_t type);
-
-/* Whether the target does not have the contents of `text`, or cannot be read. */
-bool nb_swap_differs(const struct nb_swap *swap);
 
 /* Stages each of `n` files that is wanted, with exactly the mode as `.<name>.tmp`. Fails if a
  * folder has this name: an exchange would move the folder away. */

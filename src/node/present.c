@@ -263,10 +263,6 @@ bool nb_inspection_is_kept(const struct nb_inspection *inspection) {
                nb_node_state_has_fallback(inspection->state);
 }
 
-bool nb_present_is_mendable(const struct nb_present *present) {
-        return present->has_record && (present->ca || present->record.n_ca_hashes == 0);
-}
-
 /* The expiry of the certificate that expires first. */
 static time_t find_chain_end(const struct nb_certificates *chain) {
         time_t end = nb_certificate_not_after(chain, 0);

@@ -29,8 +29,8 @@ struct nb_present {
         /* With another state: of kubelet's certificate store, or NULL. */
         struct nb_certificates *chain;
         struct nb_key *key; /* NULL with a chain: the key has a type that only kubelet supports */
+        bool is_link_lost;  /* `chain` is of the file that the record names */
         bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
-        bool is_link_lost;          /* `chain` is of the file that the record names */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
         bool has_record;
         struct nb_record record; /* of our last join */
@@ -42,10 +42,6 @@ struct nb_present {
 int nb_present_read(int root_fd, const struct nb_kubelet_paths *paths, struct nb_present *present,
                     struct nb_failure *f);
 void nb_present_done(struct nb_present *present);
-
-/* Whether nb_restore_kubeconfig() can write the kubeconfig of NB_NODE_STATE_WITHOUT_KUBECONFIG: it
- * needs the record, and the CA file unless the last join used the system's CAs. */
-bool nb_present_is_mendable(const struct nb_present *present);
 
 /* No join is needed: usable, or not yet valid. */
 bool nb_node_state_is_joined(enum nb_node_state state);

@@ -158,7 +158,7 @@ def test_lost_kubeconfig(joined, cluster):
     lose_kubeconfig(node)
     look(node, "kubeconfig is lost", "without-kubeconfig", 4, "kubeconfig-lost")
     node.run("systemctl", "reload-or-restart", UNIT)
-    assert node.said("kubeconfig-restored") and contents(node) == before
+    assert node.said("file-restored") and contents(node) == before
     node.run("systemctl", "restart", "kubelet.service")
     until(lambda: node.is_active("kubelet.service"), "kubelet runs")
     node.path(KUBECONFIG).unlink()

@@ -14,7 +14,7 @@ void fuzz_one(const char *data, size_t len) {
         if (r < 0)
                 return;
         FUZZ_CHECK(record.n_pins <= NB_SETTINGS_PINS_MAX &&
-                   record.n_ca_hashes <= NB_SETTINGS_PINS_MAX);
+                   record.n_hashes <= NB_SETTINGS_PINS_MAX);
         FUZZ_CHECK(fuzz_is_printable(record.provenance.token_source) &&
                    fuzz_is_printable(record.certificate) && fuzz_is_printable(record.server.host));
         FUZZ_CHECK(nb_state_file_format(&nb_record_file, &record, &first) == 0);

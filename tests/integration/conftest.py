@@ -21,7 +21,7 @@ SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
 SHARED = {"played", "installed"}
 
 # Codes that only end-to-end tests can cause.
-OF_REAL_MACHINES = {"kubeconfig-restored", "kubelet-active", "kubelet-config-reduced", "kubelet-paths-kept", "machine-copied", "node-name-invalid",
+OF_REAL_MACHINES = {"file-restored", "kubelet-active", "kubelet-config-reduced", "kubelet-paths-kept", "machine-copied", "node-name-invalid",
                     "node-renamed", "platform-unreadable",
                     "sandbox-partial", "token-discarded"}
 

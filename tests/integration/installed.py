@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines on which install has written, now or for an earlier join, and what they hold afterwards."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -16,6 +17,11 @@ OWN_ARGUMENTS = f"--hostname-override={NODE}"
 RUNTIME = "unix:///run/containerd/containerd.sock"      # kubelet's default
 OTHER = pki.CA("other")
 DATED = Machine.PKI + "/kubelet-client-2026-01-02-03-04-05.pem"
+
+
+def sha256(text):
+    """As the record has it."""
+    return "sha256:" + hashlib.sha256(text if isinstance(text, bytes) else text.encode()).hexdigest()
 
 
 def snapshot(folder):
@@ -44,14 +50,15 @@ def record(make, *, pins, ca_file=None):
     """Also the record of our own join with these pins; ca_file replaces the CA file."""
     def both(machine, own):
         make(machine, own)
+        instance = f'containerRuntimeEndpoint: "{RUNTIME}"\n'
         machine.put(Machine.RECORD, json.dumps({
             "version": 2, "node": NODE, "hostName": socket.gethostname(), "kubeconfig": "/" + Machine.KUBECONFIG, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
             "caCertHashes": [pin(own) for pin in pins],
-            "caFileHashes": [own.pin], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
+            "ca": own.pem.decode(), "fileHashes": [sha256(text) for text in (own.pem, instance)], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
             "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED, "kubeletArguments": OWN_ARGUMENTS,
             "runtimeEndpoint": RUNTIME}), 0o644)
         machine.put(FLAGS, f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS}"\n', 0o644)
-        machine.put(INSTANCE, f'containerRuntimeEndpoint: "{RUNTIME}"\n', 0o644)
+        machine.put(INSTANCE, instance, 0o644)
         if ca_file is not None:
             machine.put(Machine.CA_FILE, ca_file(own), 0o644)
     return both

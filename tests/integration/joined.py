@@ -28,7 +28,7 @@ cp -a "$0/root/var/lib/." /var/lib
 echo {MACHINE_ID} >/etc/machine-id
 exec "$@"
 """
-RECORD = {"version": 2, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.1:6443", "caCertHashes": [], "caFileHashes": [],
+RECORD = {"version": 2, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.1:6443", "caCertHashes": [], "fileHashes": [],
           "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x",
           "kubeconfig": "/" + Machine.KUBECONFIG}
 
@@ -44,7 +44,7 @@ class Place:
         self.path, self.has_socket = path, False
         self.machine, self.ca = Machine(path), ca or pki.CA()
         self.machine.put_joined_before(self.ca.node(NODE, **validity), "https://10.0.0.1:6443", ca=self.ca)
-        self.machine.put(Machine.RECORD, json.dumps({**RECORD, "caFileHashes": [self.ca.pin]}))
+        self.machine.put(Machine.RECORD, json.dumps({**RECORD, "ca": self.ca.pem.decode()}))
         (path / "swaps").write_text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")
         (path / "kubelet").write_text("")
         (path / "kubelet").chmod(0o755)

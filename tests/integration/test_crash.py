@@ -49,7 +49,7 @@ def consistent(machine, old):
 def test_installer_is_killed(machine, cluster, strace, rejoin):
     if rejoin:
         machine.put_joined_before(cluster.ca.node(start=-pki.DAY, end=-pki.HOUR), SERVER, ca=cluster.ca)
-        machine.put(Machine.RECORD, json.dumps({**RECORD, "caFileHashes": [cluster.ca.pin]}), 0o644)
+        machine.put(Machine.RECORD, json.dumps({**RECORD, "fileHashes": [], "ca": cluster.ca.pem.decode()}), 0o644)
         machine.put(FLAGS, 'KUBELET_KUBEADM_ARGS="--v=2"\n', 0o644)
     old = machine.read(Machine.KUBECONFIG) if rejoin else None
     machine.put_handoff(cluster.ca, "https://192.0.2.11:6443")

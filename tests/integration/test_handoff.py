@@ -307,7 +307,7 @@ def test_discovery_methods(machine, cluster, row):
     kubeconfig, record = machine.read(Machine.KUBECONFIG), json.loads(machine.read(Machine.RECORD))
     assert ("certificate-authority" in kubeconfig) == machine.target(Machine.CA_FILE).exists() == bool(ca)
     assert record["discovery"] == {DOCUMENT: "file", URL: "url", K3S: "cacerts"}[row.method]
-    assert record["caFileHashes"] == ([cluster.ca.pin] if ca else [])
+    assert record.get("ca", "") == (cluster.ca.pem.decode() if ca else "")
 
 
 def test_neither_pins_nor_leave_to_do_without(machine, cluster, server):

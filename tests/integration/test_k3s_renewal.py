@@ -61,7 +61,7 @@ def record(machine):
 
 def age(machine, days):
     at = pki.now() - datetime.timedelta(days=days)
-    machine.put(Machine.RECORD, json.dumps({**record(machine), "joinedAt": at.strftime("%Y-%m-%dT%H:%M:%SZ")}), 0o644)
+    machine.put(Machine.RECORD, json.dumps({**record(machine), "joinedAt": at.strftime("%Y-%m-%dT%H:%M:%SZ")}, indent=2) + "\n", 0o644)
 
 
 def refresh(machine, **options):
@@ -127,7 +127,7 @@ def test_reset_leaves_what_the_join_did_not_write(world):
     machine.target(CERTIFICATE).unlink()
     machine.put(CERTIFICATE, "another")
     run = machine.install("--reset")
-    assert run.exit == 0 and f"left     /{CERTIFICATE}: not the link that the join wrote" in run.stdout
+    assert run.exit == 0 and f"left     /{CERTIFICATE}: not written by the join" in run.stdout
     assert set(machine.target_names()) == {PASSWORD_FILE, CERTIFICATE}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kubeadm upgrade node` on a machine that has joined: which files install writes for it, at the join and on machines that joined earlier."""
+"""`kubeadm upgrade node` on a machine that has joined: which files install writes for it, at the join and when they are lost."""
 
 import json
 
@@ -14,7 +14,6 @@ from .kubeadm import CONFIG, FLAGS, INSTANCE, VERSIONS
 NAME = f"--hostname-override={NODE}"
 CONTAINERD, CRIO, DOCKER = "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"
 KUBELET = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-OLD_FIELDS = ("kubeletArguments", "runtimeEndpoint")
 
 
 def flags(*words):
@@ -43,11 +42,10 @@ def joined(machine):
 
 
 @pytest.fixture
-def earlier(joined):
-    """A machine that a version before these files joined."""
+def lost(joined):
+    """A machine that has lost both files."""
     for path in (FLAGS, INSTANCE):
         joined.target(path).unlink()
-    set_record(joined, **dict.fromkeys(OLD_FIELDS))
     return joined
 
 
@@ -69,21 +67,21 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text, words", [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-def test_rules_refuse(earlier, text, words):
+def test_rules_refuse(lost, text, words):
     if text is not None:
-        earlier.put(FLAGS, text, 0o644)
+        lost.put(FLAGS, text, 0o644)
     with pytest.raises(kubeadm.Refused, match=words):
-        kubeadm.upgrade(earlier, 36)
+        kubeadm.upgrade(lost, 36)
 
 
 @pytest.mark.parametrize("minor, words", [(23, ["--container-runtime-endpoint=unix:///x"]), (27, ["--container-runtime=remote"]),
                                           (35, ["--pod-infra-container-image=x"])])
-def test_rules_of_kubelet_refuse(earlier, minor, words):
-    earlier.put(FLAGS, flags(*words), 0o644)
+def test_rules_of_kubelet_refuse(lost, minor, words):
+    lost.put(FLAGS, flags(*words), 0o644)
     with pytest.raises(kubeadm.Refused):
-        kubeadm.start_kubelet(earlier, minor)
-    earlier.put(FLAGS, flags(NAME), 0o644)
-    kubeadm.start_kubelet(earlier, minor)
+        kubeadm.start_kubelet(lost, minor)
+    lost.put(FLAGS, flags(NAME), 0o644)
+    kubeadm.start_kubelet(lost, minor)
 
 
 # What a join writes.
@@ -99,49 +97,47 @@ def test_each_version(joined, minor):
     kubeadm.start_kubelet(joined, minor)
 
 
-def test_machine_that_joined_earlier(earlier, server):
+def test_lost_files(lost, server):
     server.requests.clear()
-    run = earlier.install().joined()
-    assert (earlier.read(FLAGS), earlier.read(INSTANCE)) == (flags(NAME), instance(CONTAINERD)) and "WARNING" not in run.stderr
-    assert "for `kubeadm upgrade node`" in run.stderr and server.requests == []
-    files = snapshot(earlier.root)
-    assert "kubeadm" not in earlier.install().joined().stderr
-    assert snapshot(earlier.root) == files
-    upgrade_all(earlier)
+    run = lost.install().joined()
+    assert (lost.read(FLAGS), lost.read(INSTANCE)) == (flags(NAME), instance(CONTAINERD)) and "WARNING" not in run.stderr
+    assert f"'/{FLAGS}' was written again" in run.stderr and server.requests == []
+    files = snapshot(lost.root)
+    assert "written again" not in lost.install().joined().stderr
+    assert snapshot(lost.root) == files
+    upgrade_all(lost)
 
 
-EARLIER = [     # recorded arguments, file, what it becomes
-    ("arguments", "--v=4", flags("--v=4"), flags("--v=4", NAME)),
-    ("an endpoint, which kubeadm takes out", f"--container-runtime-endpoint=unix://{CRIO}", flags(f"--container-runtime-endpoint=unix://{CRIO}"),
-     flags(f"--container-runtime-endpoint=unix://{CRIO}", NAME)),
-    ("a file that is gone", "--v=4 " + NAME, None, flags("--v=4", NAME)),
-    ("an empty file", None, "", flags(NAME)),
-    ("no arguments", None, flags(), flags(NAME)),
-    ("the arguments of another program", None, flags("--v=2"), flags("--v=2")),
-    ("a form that kubeadm never writes", None, "A=b\n", "A=b\n"),
+RECORDED = [     # recorded arguments, file, what it becomes, whether a reset leaves it
+    ("a file that is gone", "--v=4 " + NAME, None, flags("--v=4", NAME), False),
+    ("an empty file", NAME, "", flags(NAME), False),
+    ("no arguments", NAME, flags(), flags(NAME), False),
+    ("an endpoint, which kubeadm takes out", f"--container-runtime-endpoint=unix://{CRIO} {NAME}", flags(NAME), flags(NAME), False),
+    ("the arguments of another program", NAME, flags("--v=2"), flags("--v=2"), True),
+    ("a form that kubeadm never writes", NAME, "A=b\n", "A=b\n", True),
 ]
 
 
-@pytest.mark.parametrize("arguments, old, new", [row[1:] for row in EARLIER], ids=[row[0] for row in EARLIER])
-def test_arguments_of_an_earlier_join(earlier, arguments, old, new):
-    set_record(earlier, kubeletArguments=arguments)
+@pytest.mark.parametrize("arguments, old, new, is_left", [row[1:] for row in RECORDED], ids=[row[0] for row in RECORDED])
+def test_recorded_arguments(lost, arguments, old, new, is_left):
+    set_record(lost, kubeletArguments=arguments)
     if old is not None:
-        earlier.put(FLAGS, old, 0o644)
-    earlier.install().joined()
-    assert earlier.read(FLAGS) == new
-    files = snapshot(earlier.root)
-    earlier.install().joined()
-    assert snapshot(earlier.root) == files
-    earlier.install("--reset")
-    assert earlier.target(FLAGS).exists() == (old == new)
+        lost.put(FLAGS, old, 0o644)
+    lost.install().joined()
+    assert lost.read(FLAGS) == new
+    files = snapshot(lost.root)
+    lost.install().joined()
+    assert snapshot(lost.root) == files
+    lost.install("--reset")
+    assert lost.target(FLAGS).exists() == is_left
 
 
-def test_not_without_a_record(earlier):
+def test_not_without_a_record(lost):
     """Somebody else joined this machine."""
-    earlier.target(earlier.RECORD).unlink()
-    files = snapshot(earlier.root)
-    earlier.install().joined()
-    assert snapshot(earlier.root) == files
+    lost.target(lost.RECORD).unlink()
+    files = snapshot(lost.root)
+    lost.install().joined()
+    assert snapshot(lost.root) == files
 
 
 # The socket of the container runtime.
@@ -171,11 +167,7 @@ SOCKETS = [
 
 
 @pytest.mark.parametrize("prepare, path, is_ambiguous", [row[1:] for row in SOCKETS], ids=[row[0] for row in SOCKETS])
-@pytest.mark.parametrize("when", ["join", "later"])
-def test_socket(machine, when, prepare, path, is_ambiguous):
-    if when == "later":
-        machine.unit().joined()
-        machine.target(INSTANCE).unlink()
+def test_socket(machine, prepare, path, is_ambiguous):
     prepare(machine)
     run = machine.unit().joined()
     assert machine.read(INSTANCE) == instance(path)
@@ -202,14 +194,6 @@ def test_socket_changes(joined):
     assert joined.read(INSTANCE) == instance(CRIO), "what is there remains"
     joined.install("--reset")
     assert not joined.target(INSTANCE).exists()
-
-
-def test_empty_endpoint_of_kubeadm(earlier):
-    """What kubeadm 1.36 left on a machine that joined earlier."""
-    earlier.put(FLAGS, flags(NAME), 0o644)
-    kubeadm.write_instance(earlier)
-    earlier.install().joined()
-    assert earlier.read(INSTANCE) == instance(CONTAINERD)
 
 
 # After an upgrade the files are still ours.
@@ -241,27 +225,27 @@ def install(machine, strace, inject=None):
 
 
 @pytest.mark.parametrize("is_change", [False, True], ids=["new files", "another socket"])
-def test_killed(earlier, strace, is_change):
+def test_killed(lost, strace, is_change):
     """Killed anywhere: the machine has joined, and the next start completes it, so that reset finds both files."""
     path = CRIO if is_change else CONTAINERD
     if is_change:
-        earlier.install().joined()
-        configure(earlier, criSocket=CRIO)
-    files = save(earlier)
-    install(earlier, strace).joined()
-    for name, number in points(earlier):
-        put_back(earlier, files)
-        install(earlier, strace, f"{name}:signal=KILL:when={number}")
-        earlier.install().joined()
+        lost.install().joined()
+        configure(lost, criSocket=CRIO)
+    files = save(lost)
+    install(lost, strace).joined()
+    for name, number in points(lost):
+        put_back(lost, files)
+        install(lost, strace, f"{name}:signal=KILL:when={number}")
+        lost.install().joined()
         where = f"killed at {name} {number}"
-        assert (earlier.read(FLAGS), earlier.read(INSTANCE)) == (flags(NAME), instance(path)), where
-        assert [file for file in earlier.target_names() if ".tmp" in file] == [], where
-        earlier.install("--reset")
-        assert not earlier.target(FLAGS).exists() and not earlier.target(INSTANCE).exists(), where
+        assert (lost.read(FLAGS), lost.read(INSTANCE)) == (flags(NAME), instance(path)), where
+        assert [file for file in lost.target_names() if ".tmp" in file] == [], where
+        lost.install("--reset")
+        assert not lost.target(FLAGS).exists() and not lost.target(INSTANCE).exists(), where
 
 
-def test_full_disk(earlier, strace):
+def test_full_disk(lost, strace):
     """The machine has joined: a warning."""
-    run = install(earlier, strace, "fsync:error=ENOSPC").joined()
-    assert "without which `kubeadm upgrade node` fails: No space left on device" in run.stderr
-    assert "has already joined" in run.stderr and not [file for file in earlier.target_names() if ".tmp" in file]
+    run = install(lost, strace, "fsync:error=ENOSPC").joined()
+    assert "': No space left on device" in run.stderr and "so kubelet can start" in run.stderr
+    assert "has already joined" in run.stderr and not [file for file in lost.target_names() if ".tmp" in file]

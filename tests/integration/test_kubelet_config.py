@@ -265,10 +265,6 @@ def other_kubeconfig(world):
     world.machine.put(world.machine.KUBECONFIG, world.machine.read(world.machine.KUBECONFIG) + "# mine\n")
 
 
-def empty_ca_file(world):
-    world.machine.put(world.machine.CA_FILE, "", 0o644)
-
-
 def impostor(world):
     world.server.identity = pki.CA("kubernetes").serving()
 
@@ -285,7 +281,6 @@ UNFETCHED = {
     "no server": (lambda world: world.server.close(), "endpoint-refused"),
     "another server": (impostor, "tls-untrusted"),
     "a kubeconfig that somebody edited": (other_kubeconfig, "kubelet-unprepared"),
-    "an empty CA file": (empty_ca_file, "kubelet-unprepared"),
 }
 
 

@@ -183,7 +183,7 @@ def test_a_user_who_cannot_read_the_state(make):
 def test_the_refresh(make):
     """The mark has the time of a refresh that changed nothing. Without the mark, the record has that of the last one that changed something."""
     place = make()
-    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "caFileHashes": [place.ca.pin], "refreshedAt": "2026-02-02T03:04:05Z"}))
+    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "ca": place.ca.pem.decode(), "refreshedAt": "2026-02-02T03:04:05Z"}))
     assert iso(read(place)["refresh_success_timestamp_seconds"]) == "2026-02-02T03:04:05Z"
     place.machine.put(MARK, "")
     os.utime(place.machine.target(MARK), (0, (BEGIN + 60 * DAY * SECOND) // SECOND))

@@ -10,7 +10,7 @@ from common import apiserver, faults, pki
 from common.failures import FAILURES
 from common.machine import HEADER, SECRET, Machine, to_yaml
 from .crash import TABLE, moments, points, put_back, save, traced
-from .installed import contents, lose_certificate, refresh_handoff, status
+from .installed import contents, lose_certificate, refresh_handoff, sha256, status
 
 pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
 
@@ -76,13 +76,14 @@ def test_ca_rotated_in_steps(world, cluster, server):
     run = refresh(machine)
     assert run.exit == 0 and "the CA file replaced" in run.said and "the CA file holds 2 CAs" in run.said
     assert machine.read(machine.CA_FILE) == in_order(old, new)
-    assert record(machine)["caFileHashes"] == [old.pin, new.pin] and record(machine)["refreshedAt"]
+    assert record(machine)["ca"] == in_order(old, new) and record(machine)["refreshedAt"]
     server.identity = new.serving()
     cluster.bundle = [new.pem]
     refresh(machine).joined()
     assert machine.read(machine.CA_FILE) == in_order(new)
     after = record(machine)
-    assert after.pop("refreshedAt") and after == {**joined, "caFileHashes": [new.pin]}
+    assert sha256(machine.read(machine.CA_FILE)) in after["fileHashes"]
+    assert after.pop("refreshedAt") and after == {**joined, "ca": in_order(new), "fileHashes": after["fileHashes"]}
     assert os.readlink(machine.target(machine.CURRENT)) == certificate and machine.read(machine.KUBECONFIG) == kubeconfig
     assert "has the same CA and server" in refresh(machine).said
     assert all("authorization" not in request.headers for request in server.requests if request.kind == "cluster-info")
@@ -275,13 +276,9 @@ def embedded(machine):
 
 
 NOTHING_TO_DO = {
-    "no kubeconfig and no CA": (lambda machine: [machine.target(path).unlink() for path in (machine.KUBECONFIG, machine.CA_FILE)], "this machine has not joined"),
     "no certificate": (lose_certificate, "this machine has not joined"),
     "a kubeconfig that somebody edited": (edited, "was not written by node-bootstrap"),
     "a kubeconfig with the CA in it": (embedded, "was not written by node-bootstrap"),
-    "an empty CA file": (lambda machine: machine.put(machine.CA_FILE, "", 0o644), "the CA file of this machine"),
-    "a CA file without a CA": (lambda machine: machine.put(machine.CA_FILE, pki.CA().serving().chain, 0o644), "the CA file of this machine"),
-    "no CA file": (lambda machine: machine.target(machine.CA_FILE).unlink(), "cannot read"),
     "something else in the kubeconfig's place": (lambda machine: machine.put(machine.KUBECONFIG, "kind: KubeletConfiguration\n"), "kind: Config"),
 }
 
@@ -444,7 +441,7 @@ def test_installer_is_killed(world, strace):
         run = refresh(machine)
         assert run.exit == 0, f"{where}: {run.said}"
         assert without_record(contents(machine)) == without_record(after), where
-        assert [record(machine)[key] for key in ("server", "caFileHashes")] == [json.loads(after[machine.RECORD])[key] for key in ("server", "caFileHashes")]
+        assert [record(machine)[key] for key in ("server", "ca")] == [json.loads(after[machine.RECORD])[key] for key in ("server", "ca")]
         assert list(machine.state.iterdir()) == [], where
     assert found == {(False, False, False), (True, False, False), (True, True, False), (True, True, True)}
 

@@ -180,7 +180,7 @@ def test_ca_file_that_was_there_before(machine, cluster):
     machine.put(machine.CA_FILE, cluster.ca.pem, 0o644)
     machine.unit().joined()
     run = reset(machine)
-    assert list(machine.target_names()) == [machine.CA_FILE] and "existed before the last join" in run.stdout
+    assert list(machine.target_names()) == [machine.CA_FILE] and said(run, "left", machine.CA_FILE)
 
 
 def test_ca_file_and_arguments_of_the_join_before(joined):
@@ -191,16 +191,6 @@ def test_ca_file_and_arguments_of_the_join_before(joined):
     assert not joined.target(joined.CA_FILE).exists() and not joined.target(FLAGS).exists()
 
 
-@pytest.mark.parametrize("member, left", [("caFileFound", set()), ("kubeletArguments", {FLAGS})])
-def test_record_of_an_older_version(machine, cluster, member, left):
-    machine.unit().joined()
-    record = json.loads(machine.read(machine.RECORD))
-    record.pop(member, None)
-    machine.put(machine.RECORD, json.dumps(record), 0o644)
-    reset(machine)
-    assert set(machine.target_names()) == left
-
-
 def test_ca_file_that_is_not_ours(joined):
     for text in (pki.CA().pem.decode(), joined.read(joined.CA_FILE) + pki.CA().pem.decode(), "", "nothing"):
         joined.put(joined.CA_FILE, text, 0o644)
@@ -208,12 +198,6 @@ def test_ca_file_that_is_not_ours(joined):
         run = reset(joined)
         assert said(run, "left", joined.CA_FILE) and joined.read(joined.CA_FILE) == text
         joined.put(joined.RECORD, record, 0o644)
-
-
-def test_ca_file_with_a_comment_is_ours(joined):
-    joined.put(joined.CA_FILE, "# the cluster's\n" + joined.read(joined.CA_FILE), 0o644)
-    reset(joined)
-    assert not joined.target(joined.CA_FILE).exists()
 
 
 FOREIGN_FLAGS = [

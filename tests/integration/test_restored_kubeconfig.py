@@ -89,15 +89,11 @@ def no_record(machine):
     machine.target(Machine.RECORD).unlink()
 
 
-def no_ca(machine):
-    machine.target(Machine.CA_FILE).unlink()
-
-
 def broken_record(machine):
     machine.put(Machine.RECORD, "{", 0o644)
 
 
-@pytest.mark.parametrize("spoil", [no_record, no_ca, broken_record])
+@pytest.mark.parametrize("spoil", [no_record, broken_record])
 def test_joins_again_under_its_own_name(world, spoil):
     """What is needed for the kubeconfig is gone too. Its own Node is no reason to wait."""
     world.machine.unit().joined()

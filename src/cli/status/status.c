@@ -105,6 +105,7 @@ static void print_fact(struct nb_json_writer *writer, const char *label, const c
 }
 
 static void print_record(const struct nb_record *record, struct nb_json_writer *writer) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
         char server[NB_URL_MAX], pin[NB_PIN_TEXT_SIZE];
         const struct {
                 const char *label, *key, *value;
@@ -125,8 +126,9 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
                 print_fact(writer, facts[i].label, facts[i].key, facts[i].value);
         if (writer)
                 nb_json_open(writer, "caFileHashes", '[');
-        for (unsigned i = 0; i < record->n_ca_hashes; i++) {
-                nb_pin_format(record->ca_hashes[i], pin);
+        (void)nb_certificates_parse(record->ca, strlen(record->ca), true, &ca);
+        for (size_t i = 0; ca && i < nb_certificates_count(ca); i++) {
+                nb_pin_format(nb_certificate_pin(ca, i), pin);
                 print_fact(writer, "CA", NULL, pin);
         }
         if (writer)

@@ -88,7 +88,7 @@ def kubeconfig_is_removed(r):
     r.cluster.front.refuse()
     r.stack.callback(r.cluster.front.listen)
     r.here("systemctl reload-or-restart")
-    assert r.entries("kubeconfig-restored")
+    assert r.entries("file-restored")
     r.here("systemctl restart kubelet.service")
     r.node.await_kubelet()
     r.cluster.front.listen()

@@ -45,7 +45,7 @@ static const struct member record_members[] = {
         { "server", "\"server\":\"https://10.0.0.10:6443\"" },
         { "endpoint", "\"endpoint\":\"10.0.0.10:6443\"" },
         { "caCertHashes", "\"caCertHashes\":[]" },
-        { "caFileHashes", "\"caFileHashes\":[\"" PIN "\"]" },
+        { "fileHashes", "\"fileHashes\":[\"" PIN "\"]" },
         { "csr", "\"csr\":\"node-csr-x\"" },
         { "tokenID", "\"tokenID\":\"abc123\"" },
         { "tokenSource", "\"tokenSource\":\"credential node-bootstrap.token\"" },
@@ -271,13 +271,12 @@ static struct note_case records[] = {
           "" },
         { "record: no list of pins", "caCertHashes", "", DAMAGED,
           R "caCertHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
-        { "record: a pin that is none", "caFileHashes", "\"caFileHashes\":[\"" PIN "\",\"x\"]",
-          DAMAGED,
-          R "caFileHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
-        { "record: a pin that is an integer", "caFileHashes", "\"caFileHashes\":[1]", DAMAGED,
-          R "caFileHashes[0]: expected a string, found an integer" },
-        { "record: a pin that is null", "caFileHashes", "\"caFileHashes\":[null]", DAMAGED,
-          R "caFileHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
+        { "record: a pin that is none", "fileHashes", "\"fileHashes\":[\"" PIN "\",\"x\"]", DAMAGED,
+          R "fileHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
+        { "record: a pin that is an integer", "fileHashes", "\"fileHashes\":[1]", DAMAGED,
+          R "fileHashes[0]: expected a string, found an integer" },
+        { "record: a pin that is null", "fileHashes", "\"fileHashes\":[null]", DAMAGED,
+          R "fileHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
         { "record: a relative path", "certificate", "\"certificate\":\"a.pem\"", DAMAGED,
           R "certificate: expected an absolute path, found 'a.pem'" },
         { "record: no time", "joinedAt", "\"joinedAt\":\"\"", DAMAGED,
@@ -291,9 +290,9 @@ static struct note_case records[] = {
           "" },
         { "record: arguments of two lines", "", "\"kubeletArguments\":\"--v=2\\n\"", DAMAGED,
           R "kubeletArguments: expected a line of text or '', found '--v=2?'" },
-        { "record: a CA file from before", "", "\"caFileFound\":true", NB_NONE, "" },
-        { "record: a CA file from some time", "", "\"caFileFound\":1", DAMAGED,
-          R "caFileFound: expected a boolean, found an integer" },
+        { "record: a CA", "", "\"ca\":\"-----BEGIN CERTIFICATE-----\\nMA==\\n\"", NB_NONE, "" },
+        { "record: a CA of other characters", "", "\"ca\":\"# a CA\"", DAMAGED,
+          R "ca: expected PEM or '', found '# a CA'" },
         { "record: by metadata", "", "\"metadata\":\"aws\"", NB_NONE, "" },
         { "record: by the metadata of a cloud of an earlier version", "", "\"metadata\":\"x\"",
           NB_NONE, "" },
@@ -330,7 +329,7 @@ static void parses_record(void **state) {
         if (r < 0)
                 return;
         assert_string_equal(record.node, "worker-1");
-        assert_int_equal(record.n_ca_hashes, 1);
+        assert_int_equal(record.n_hashes, 1);
         assert_int_equal(record.discovery[0] != '\0', strstr(c->replacement, "discovery") != NULL);
         assert_int_equal(record.refreshed_at[0] != '\0',
                          strstr(c->replacement, "refreshedAt") != NULL);
@@ -349,18 +348,18 @@ static void parses_record(void **state) {
 static void too_many_pins(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer pins = NB_BUFFER_INIT(8192),
                                                    text = NB_BUFFER_INIT(16384);
-        struct note_case c = { "", "caFileHashes", "", NB_NONE, "" };
+        struct note_case c = { "", "fileHashes", "", NB_NONE, "" };
         struct nb_record record = {};
         struct nb_failure f = {};
 
-        nb_buffer_append_string(&pins, "\"caFileHashes\":[\"" PIN "\"");
+        nb_buffer_append_string(&pins, "\"fileHashes\":[\"" PIN "\"");
         for (unsigned i = 0; i < NB_SETTINGS_PINS_MAX; i++)
                 nb_buffer_append_string(&pins, ",\"" PIN "\"");
         nb_buffer_append_string(&pins, "]");
         c.replacement = pins.data;
         compose(&c, record_members, N_ELEMENTS(record_members), &text);
         assert_true(nb_state_file_parse(&nb_record_file, text.data, text.len, &record, &f) < 0);
-        assert_string_equal(f.detail, R "caFileHashes: expected a list of at most 32 hashes, each "
+        assert_string_equal(f.detail, R "fileHashes: expected a list of at most 32 hashes, each "
                                         "sha256: and 64 hex digits");
 }
 

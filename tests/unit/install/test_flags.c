@@ -109,22 +109,6 @@ static void recognizes_own_files(void **state) {
         assert_int_equal(nb_flags_file_is(c->file, c->arguments), c->is_own);
 }
 
-static void adds_the_node_name(void **state) {
-        static const char *const rows[][2] = {
-                { "", "--hostname-override=n" },
-                { "--a=1", "--a=1 --hostname-override=n" },
-                { "--hostname-override=m --a=1", "--hostname-override=m --a=1" },
-        };
-
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);
-
-                nb_flags_add_node_name(rows[i][0], "n", &text);
-                assert_string_equal(text.data, rows[i][1]);
-                nb_buffer_done(&text);
-        }
-}
-
 struct foreign_case {
         const char *name;
         const char *file, *arguments;
@@ -192,7 +176,6 @@ static void all_that_settings_hold(void **state) {
 int main(void) {
         CASES(cases, formats_arguments);
         CASES(own, recognizes_own_files);
-        CASE(adds_the_node_name);
         CASES(foreign, finds_missing_arguments);
         CASE(all_that_settings_hold);
         return case_run("install flags");

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/macro.h"
+#include "files/refresh_settings.h"
+#include "install/join_files.h"
+#include "install/repair.h"
+#include "node/machine_facts.h"
+#include "system/log.h"
+
+static void report(const struct nb_join_files *files) {
+        for (unsigned i = NB_FILE_MARK; i < _NB_FILE_N; i++)
+                if (files->files[i].is_wanted)
+                        nb_log(LOG_NOTICE, NB_FILE_RESTORED,
+                               "'%s' was written again, as recorded by the join",
+                               files->files[i].path);
+}
+
+int nb_repair(const struct nb_context *context, const struct nb_node *node, struct nb_failure *f) {
+        const struct nb_present *present = &node->present;
+        const char *socket = context->settings.cri_socket;
+        _cleanup_(nb_join_files_freep) struct nb_join_files *files = nb_join_files_new(
+                context, NB_PASS_REPAIR, present->has_record ? &present->record : NULL);
+        int r;
+
+        if (!nb_inspection_is_kept(&node->inspection) &&
+            !(node->inspection.state == NB_NODE_STATE_WITHOUT_KUBECONFIG && present->has_record))
+                return 0;
+        if (!files)
+                return nb_failure_set_memory(f);
+        files->node = node;
+        files->is_env_only = !present->has_record ||
+                             nb_node_state_has_fallback(node->inspection.state);
+        (void)nb_facts_complete(&node->facts, &files->record.facts);
+        if (socket[0])
+                memcpy(files->record.runtime_endpoint, socket,
+                       sizeof(files->record.runtime_endpoint));
+        if (nb_refresh_settings_keep(&context->settings, &files->record) < 0)
+                return nb_failure_set_memory(f);
+        r = nb_join_files_write(files, f);
+        if (r >= 0)
+                report(files);
+        return r;
+}
