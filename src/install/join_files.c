@@ -253,11 +253,11 @@ bool nb_join_files_is_ours(const struct nb_join_files *files, enum nb_join_file 
                 nb_flags_file_is(present->data, files->previous.arguments));
 }
 
-/* Nothing is lost if it is replaced. */
+/* Nothing is lost if it is replaced. After a power cut, a file may be empty or hold only NULs. */
 static bool is_replaceable(const struct nb_join_files *files, enum nb_join_file i) {
         const struct nb_secret *present = &files->present[i];
 
-        return files->found[i] == -ENOENT || (files->found[i] >= 0 && present->len == 0) ||
+        return files->found[i] == -ENOENT || (files->found[i] >= 0 && !text_of(present)[0]) ||
                nb_join_files_is_ours(files, i) ||
                (i == NB_FILE_FLAGS && present->data &&
                 (nb_flags_file_is(present->data, "") ||

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kubeconfig, or a link of kubelet's certificate store, that is lost beside a valid certificate is written again, without token and
-network."""
+"""What is lost or damaged beside a valid certificate is written again from the record of the join, without token and network: the
+kubeconfig, the link of kubelet's certificate store, and the other files of the join."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from common import pki
 from common.machine import HEADER, Machine, to_yaml
 from .crash import points, put_back, save, traced
-from .installed import contents
+from .installed import FLAGS, INSTANCE, contents, snapshot
 
 OLD = Machine.KUBECONFIG + ".old"
 LOST = {"missing": None, "empty": b"", "zeros of a power cut": b"\0" * 512, "cut short": b"apiVersion: v1\nkind: Config\nclusters:\n- name: def",
@@ -46,6 +46,55 @@ def test_restored(world, damage, how):
     assert after == before and machine.target(Machine.KUBECONFIG).stat().st_mode & 0o777 == 0o600
     assert world.server.requests == [] and "joining again" not in run.stderr
     assert "was written again" not in machine.install(*how).joined().stderr
+
+
+FILES = [Machine.KUBECONFIG, Machine.CA_FILE, Machine.CURRENT, Machine.ENV, FLAGS, INSTANCE]
+DAMAGES = {"deleted": None, "emptied": b"", "zeros of a power cut": bytes(512), "damaged": b"damaged"}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("path", FILES)
+def test_each_file(world, path, damage):
+    """Another program's arguments and endpoint look the same as damaged ones, so they stay."""
+    machine = joined(world)
+    before = contents(machine)
+    machine.target(path).unlink()
+    if DAMAGES[damage] is not None:
+        machine.put(path, DAMAGES[damage])
+    if damage == "damaged" and path in (FLAGS, INSTANCE):
+        before[path] = DAMAGES[damage]
+    run = machine.install().joined()
+    after = contents(machine)
+    after.pop(f"{path}.old", None)
+    assert after == before and world.server.requests == [] and "joining again" not in run.stderr
+    files = snapshot(machine.root)
+    machine.install().joined()
+    assert snapshot(machine.root) == files
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_record(world, damage):
+    """Nothing can be written without it, and nothing is changed."""
+    machine = joined(world)
+    machine.target(Machine.RECORD).unlink()
+    if DAMAGES[damage] is not None:
+        machine.put(Machine.RECORD, DAMAGES[damage])
+    before = contents(machine)
+    machine.install().joined()
+    assert contents(machine) == before and machine.gate().exit == 0
+
+
+def test_ca_file_of_an_administrator(world):
+    """It is written again as it was last seen: a CA that somebody has removed does not come back."""
+    machine = joined(world)
+    new = pki.CA("kubernetes").pem.decode()
+    for text in (machine.read(Machine.CA_FILE) + new, "# only the new one\n" + new):
+        machine.put(Machine.CA_FILE, text, 0o644)
+        machine.install().joined()
+        assert machine.read(Machine.CA_FILE) == text
+        machine.target(Machine.CA_FILE).unlink()
+        machine.install().joined()
+        assert machine.read(Machine.CA_FILE) == text.removeprefix("# only the new one\n")
 
 
 def leads_nowhere(machine):

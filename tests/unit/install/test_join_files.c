@@ -110,10 +110,10 @@ struct files_case {
         enum nb_node_state state; /* for a repair */
         bool is_joined;           /* starts from the files of a join */
         bool is_link_lost;
-        bool is_foreign_ca; /* the CA file is `other_ca` before */
         struct file before[6], after[12];
         const char *ca; /* in the record; NULL: that of the join */
         bool is_env_only;
+        const char *arguments; /* in the record; NULL: that of the join */
 };
 
 static const char *text_of(const char *text) {
@@ -163,6 +163,9 @@ static int run_pass(const struct files_case *c) {
                 set_record(&files->record, "https://10.0.0.1:6443", ca.pem);
         } else
                 files->node = &node;
+        if (c->arguments)
+                (void)snprintf(files->record.arguments, sizeof(files->record.arguments), "%s",
+                               c->arguments);
         if (c->pass == NB_PASS_REFRESH)
                 set_record(&files->record, "https://10.0.0.2:6443", other_ca.pem);
         if (c->pass != NB_PASS_REPAIR)
@@ -240,6 +243,10 @@ static struct files_case cases[] = {
                      { RECORD, "*" } } },
         { "a join after a join", NB_PASS_JOIN, .is_joined = true,
           .after = { ALL, { KUBECONFIG ".old", OURS }, { CA ".old", NULL } } },
+        { "a join with other arguments, after kubeadm has written the file", NB_PASS_JOIN,
+          .is_joined = true, .arguments = "--a=2 --b",
+          .before = { { FLAGS, "KUBELET_KUBEADM_ARGS= --a=1\n" } },
+          .after = { { FLAGS, ARGUMENTS("--a=2 --b") } } },
         { "a join with an empty file of each kind", NB_PASS_JOIN,
           .before = { { CA, "" }, { FLAGS, "" }, { INSTANCE, "" }, { ENV, "" } },
           .after = { ALL } },
@@ -361,7 +368,6 @@ static void knows_its_own_files(void **state) {
         folder_skip_without_lookup();
         assert_non_null(record);
         put_before(&(struct files_case){ "", .is_joined = true });
-        folder_put(&folder, "/old", SOCKET("/s"));
         assert_int_equal(read_previous(record), 1);
         (void)snprintf(record->arguments, sizeof(record->arguments), "--a=2");
         (void)snprintf(record->runtime_endpoint, sizeof(record->runtime_endpoint), "unix:///t");
