@@ -243,7 +243,7 @@ static const char record[] =
         "\", \"server\": \"https://10.0.0.1:6443\", \"csr\": \"node-csr-a\", \"endpoint\": "
         "\"10.0.0.1:6443\", \"tokenID\": \"\", \"tokenSource\": \"a file\", \"joinedAt\": "
         "\"2027-01-01T00:00:00Z\", \"certificate\": \"" DATED "\", \"kubeconfig\": \"" KUBECONFIG
-        "\", \"caCertHashes\": [], \"caFileHashes\": []}";
+        "\", \"caCertHashes\": [], \"fileHashes\": []}";
 
 struct lost {
         const char *name;
