@@ -71,7 +71,7 @@ static int verify_first(const struct nb_join *join, const struct nb_api *api,
 static int verify_answer(const struct nb_join *join, const struct nb_api *api,
                          const struct nb_unverified *first, struct nb_http_answer *second,
                          struct nb_cluster *ret_cluster, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_FILE_MAX);
         const struct nb_buffer *known = &first->answer.body;
         int r;
 

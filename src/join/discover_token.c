@@ -91,7 +91,7 @@ static int compare_copies(const struct nb_join *join, const struct nb_api *api,
  * has delivered this copy. */
 static int verify_pins(const struct nb_join *join, struct nb_cluster *cluster,
                        struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer pinned = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer pinned = NB_BUFFER_INIT(NB_CA_FILE_MAX);
         const struct nb_settings *s = join->settings;
         struct nb_ca_selection selection;
         int r;

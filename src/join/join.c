@@ -19,7 +19,7 @@ void nb_join_done(struct nb_join *join) {
 
 int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
                   struct nb_ca_selection *ret_selection, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_FILE_MAX);
         const struct nb_ca_request request = { .bootstrap = join->bootstrap,
                                                .settings = join->settings,
                                                .pem = cluster->ca ? cluster->ca : "",

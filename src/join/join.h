@@ -19,8 +19,6 @@
 #include "settings/settings.h"
 #include "system/clock.h"
 
-#define NB_CA_BUNDLE_MAX (256 * 1024)
-
 struct nb_join {
         /* Inputs, borrowed. */
         const struct nb_settings *settings;

@@ -37,7 +37,7 @@
 
 /* Refuses an empty CA file: without a CA, the system's CAs would verify the server. */
 static int verify_present(const struct nb_cluster *present, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_FILE_MAX);
 
         return nb_ca_renew(present->ca, present->ca_len, present->ca, present->ca_len,
                            NB_REFRESH_INAPPLICABLE, NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
@@ -71,7 +71,7 @@ static int refresh_once(const struct refresh *refresh, struct nb_failure *f) {
         const struct nb_cluster *present = refresh->present;
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_FILE_MAX);
         int r;
 
         r = nb_cluster_fetch_info(present, refresh->deadline_ms, &info, &newer, f);

@@ -32,7 +32,7 @@ extern const char *const nb_settings_folders[NB_SETTINGS_FOLDERS_N];
 /* The one that `path` is or is in; NULL: none. */
 const char *nb_settings_folder_of(const char *path);
 
-#define NB_CA_FILE_MAX (256 * 1024) /* bytes of kubelet.caFile */
+#define NB_CA_FILE_MAX (64 * 1024) /* bytes of kubelet.caFile, and of the CAs of a cluster */
 
 #define NB_SETTINGS_ENDPOINTS_MAX 16
 #define NB_SETTINGS_PINS_MAX 32
