@@ -30,7 +30,7 @@
 
 struct kubelet {
         struct nb_sources *sources;
-        const char *text; /* of nb_kubelet_show() */
+        const struct nb_unit *unit;
         const struct nb_settings *settings;
         struct nb_buffer arguments; /* of the command line, variables and EnvironmentFile=, in this
                                        order: the last one wins */
@@ -64,7 +64,7 @@ static int read_arguments(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
         struct nb_buffer *arguments = &kubelet->arguments;
 
-        nb_kubelet_read_arguments(kubelet->sources, kubelet->text, arguments);
+        nb_kubelet_read_arguments(kubelet->sources, kubelet->unit, arguments);
         for (unsigned i = 0; i < settings->n_extra_args; i++)
                 nb_buffer_printf(arguments, "--%s\n", settings->extra_args[i]);
         if (settings->cri_socket[0])
@@ -83,34 +83,34 @@ static int read_arguments(struct kubelet *kubelet) {
 
 /* Whether something starts kubelet at boot. The gate does not: either kubelet starts it, or a start
  * of the service by hand does. */
-static bool is_wanted(const char *text) {
-        const char *word = NULL;
-        size_t len = 0;
+static bool is_wanted(const struct nb_unit *unit) {
+        const char *by = NULL;
 
-        while ((word = nb_unit_next_word(text, "WantedBy", word, &len)))
-                if (len != strlen(NB_GATE_UNIT) || memcmp(word, NB_GATE_UNIT, len) != 0)
+        while ((by = nb_unit_next(unit, NB_UNIT_WANTED_BY, by)))
+                if (strcmp(by, NB_GATE_UNIT) != 0)
                         return true;
-        return nb_unit_next_word(text, "RequiredBy", NULL, &len);
+        return nb_unit_next(unit, NB_UNIT_REQUIRED_BY, NULL);
 }
 
-static bool is_started(const char *text) {
-        return is_wanted(text) || nb_unit_has_word(text, "ActiveState", "active") ||
-               nb_unit_has_word(text, "ActiveState", "activating");
+static bool is_started(const struct nb_unit *unit) {
+        return is_wanted(unit) || !strcmp(unit->state.active, "active") ||
+               !strcmp(unit->state.active, "activating");
 }
 
 /* Returns whether systemd has loaded it. */
 static bool check_unit(struct kubelet *kubelet) {
-        const char *text = kubelet->text, *finding = NULL;
-        bool is_loaded = nb_unit_has_word(text, "LoadState", "loaded");
+        const struct nb_unit_state *state = &kubelet->unit->state;
+        bool is_loaded = !strcmp(state->load, "loaded");
+        const char *finding = NULL;
 
-        if (nb_unit_has_word(text, "LoadState", "masked"))
+        if (!strcmp(state->load, "masked"))
                 finding = NB_KUBELET_UNIT " is masked: `systemctl unmask " NB_KUBELET_UNIT "`";
-        else if (nb_unit_has_word(text, "LoadState", "not-found"))
+        else if (!strcmp(state->load, "not-found"))
                 finding = NB_KUBELET_UNIT " does not exist: install kubelet";
         else if (!is_loaded)
                 finding = "systemd cannot load " NB_KUBELET_UNIT
                           ": see `systemctl status " NB_KUBELET_UNIT "`";
-        else if (nb_unit_has_word(text, "UnitFileState", "disabled") && !is_started(text))
+        else if (!strcmp(state->file, "disabled") && !is_started(kubelet->unit))
                 finding = NB_KUBELET_UNIT " is disabled: `systemctl enable --now " NB_KUBELET_UNIT
                                           "`";
         add_finding(kubelet, finding ? NB_KUBELET_BAD : NB_KUBELET_GOOD, "%s",
@@ -118,16 +118,12 @@ static bool check_unit(struct kubelet *kubelet) {
         return is_loaded;
 }
 
-/* "ExecStart=/usr/bin/kubelet ...": the path, then the arguments. */
 static void check_binary(struct kubelet *kubelet) {
-        size_t len = 0;
-        const char *value = nb_unit_next_word(kubelet->text, "ExecStart", NULL, &len);
-        char path[PATH_MAX];
+        const char *path = nb_unit_next(kubelet->unit, NB_UNIT_COMMAND, NULL);
         struct stat st;
 
-        if (!value)
+        if (!path)
                 return;
-        snprintf(path, sizeof(path), "%.*s", (int)len, value);
         if (stat(path, &st) < 0)
                 add_finding(kubelet, errno == EACCES ? NB_KUBELET_DOUBT : NB_KUBELET_BAD,
                             "'%s', which " NB_KUBELET_UNIT " runs: %m", path);
@@ -414,26 +410,27 @@ static int check_all(struct kubelet *kubelet) {
         return r;
 }
 
-int nb_kubelet_check(struct nb_sources *sources, const char *text,
+int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                      const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings) {
         struct kubelet kubelet = {
-                .sources = sources, .text = text, .settings = settings, .ret = ret_findings
+                .sources = sources, .unit = unit, .settings = settings, .ret = ret_findings
         };
 
         return check_all(&kubelet);
 }
 
 void nb_kubelet_print_causes(const struct nb_settings *settings) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         struct nb_sources sources = { 0 };
         struct nb_kubelet_findings found;
-        struct kubelet kubelet = {
-                .sources = &sources, .settings = settings, .is_set_up = true, .ret = &found
-        };
+        struct kubelet kubelet = { .sources = &sources,
+                                   .unit = &unit,
+                                   .settings = settings,
+                                   .is_set_up = true,
+                                   .ret = &found };
 
-        if (nb_kubelet_show(&text) < 0 || !text.data[0])
+        if (nb_kubelet_show(&unit) < 0)
                 return;
-        kubelet.text = text.data;
         if (check_all(&kubelet) < 0)
                 return;
         for (unsigned i = 0; i < found.n; i++)

@@ -35,8 +35,8 @@ struct nb_kubelet_findings {
         char health[NB_KUBELET_HEALTH_SIZE];
 };
 
-/* `text` is that of nb_kubelet_show(). 0 or -ENOMEM. */
-int nb_kubelet_check(struct nb_sources *sources, const char *text,
+/* `unit` is that of nb_kubelet_show(). 0 or -ENOMEM. */
+int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                      const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings);
 
 /* For setup, which then starts the join: prints why kubelet cannot start, as far as this can be

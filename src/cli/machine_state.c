@@ -75,8 +75,8 @@ static void judge_queue(const char *what, const struct nb_machine_units *units,
                         struct nb_machine_state *state) {
         char since[NB_RFC3339_SIZE] = "";
 
-        if (units->blocker_begun > 0)
-                nb_time_format(units->blocker_begun, since);
+        if (units->blocker_begun_usec > 0)
+                nb_time_format((time_t)(units->blocker_begun_usec / 1000000), since);
         CONCLUDE(state, NB_MACHINE_QUEUED, "%s is queued behind %s%s%s", what,
                  units->blocker[0] ? units->blocker : "another unit",
                  since[0] ? ", which has been starting since " : "", since);
@@ -90,7 +90,7 @@ static bool is_queued(const struct nb_unit_state *unit) {
 /* --- A machine with a usable certificate --- */
 
 /* The first reason for which kubelet cannot start; its text is "" if there is none. */
-static int find_cause(struct nb_sources *sources, const char *kubelet,
+static int find_cause(struct nb_sources *sources, const struct nb_unit *kubelet,
                       struct nb_machine_state *state, struct nb_kubelet_finding *ret) {
         struct nb_kubelet_findings found;
         int r = nb_kubelet_check(sources, kubelet, &state->settings, &found);
@@ -127,14 +127,13 @@ static void add_gate(const struct nb_unit_state *gate, struct nb_machine_state *
 static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_units *units,
                          struct nb_machine_state *state) {
         const struct nb_unit_state *kubelet = &state->kubelet;
-        const char *text = units->kubelet.data;
         struct nb_kubelet_finding cause = { .text = "" };
         char error[512], age[NB_DURATION_SIZE];
         uint64_t active_usec = nb_unit_active_usec(kubelet);
         bool runs = is_in(kubelet, "active"), is_crashing;
         int r;
 
-        if (!text) {
+        if (!kubelet->active[0]) {
                 CONCLUDE(state, NB_MACHINE_KUBELET_UNKNOWN,
                          "joined; systemd does not answer, so it is unknown whether kubelet runs");
                 return 0;
@@ -146,7 +145,7 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
         /* What kubelet needs only at its start may be gone later. */
         r = runs && active_usec >= NB_KUBELET_SETTLED_USEC
                     ? 0
-                    : find_cause(sources, text, state, &cause);
+                    : find_cause(sources, &units->kubelet, state, &cause);
         if (r < 0)
                 return r;
         if (runs) {
@@ -245,8 +244,9 @@ static void judge_wait(struct nb_machine_state *state) {
         const char *status = state->service.status;
         char since[NB_RFC3339_SIZE], waiting_since[NB_RFC3339_SIZE];
 
-        nb_time_format(state->service.begun > 0 ? state->service.begun
-                                                : (time_t)(timeline->begin_usec / 1000000),
+        nb_time_format((time_t)((state->service.begun_usec > 0 ? state->service.begun_usec
+                                                               : timeline->begin_usec) /
+                                1000000),
                        since);
         if (is_last_outcome(state, NB_TIMELINE_UNDER_WAY) && timeline->code[0]) {
                 nb_time_format((time_t)(timeline->waiting_since_usec / 1000000), waiting_since);
@@ -340,7 +340,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                          "this user cannot read kubelet's files or the settings; run as root");
                 return 0;
         }
-        has_obstacle = nb_service_find_obstacle(units->service.data, &state->obstacle);
+        has_obstacle = nb_service_find_obstacle(&units->service, &state->obstacle);
         is_activating = is_activating && !has_obstacle;
         if (state->is_certificate_usable && !is_activating) {
                 int r = judge_kubelet(sources, units, state);
@@ -367,11 +367,8 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
         struct nb_node *node = &ret_state->node;
         int r;
 
-        *ret_state = (struct nb_machine_state){ 0 };
-        if (units->service.data)
-                nb_unit_read_state(units->service.data, &ret_state->service);
-        if (units->kubelet.data)
-                nb_unit_read_state(units->kubelet.data, &ret_state->kubelet);
+        *ret_state = (struct nb_machine_state){ .service = units->service.state,
+                                                .kubelet = units->kubelet.state };
         ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
         if (nb_documents_merge(sources, NULL, NULL, &ret_state->settings,
                                &ret_state->settings_failure) < 0)
@@ -407,53 +404,47 @@ void nb_machine_apply_settings(struct nb_machine_state *state, struct nb_sources
 }
 
 void nb_machine_units_read(struct nb_machine_units *ret_units) {
-        struct nb_unit_state state = { .begun = 0 };
         struct nb_failure ignored = { 0 };
-        const char *queued = NB_SERVICE_UNIT;
+        struct nb_unit_state state;
 
-        *ret_units = (struct nb_machine_units)NB_MACHINE_UNITS_INIT;
+        *ret_units = (struct nb_machine_units){ 0 };
         if (!nb_systemd_is_running())
                 return;
         (void)nb_kubelet_show(&ret_units->kubelet);
         (void)nb_unit_show(NB_GATE_UNIT, &ret_units->gate, &ignored);
         if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
                 return;
-        nb_unit_read_state(ret_units->service.data, &state);
+        state = ret_units->service.state;
         if (is_in(&state, "activating"))
                 return;
-        if (!state.has_job) {
-                nb_unit_read_state(ret_units->kubelet.data, &state);
-                if (!is_queued(&state))
-                        return;
-                queued = NB_KUBELET_UNIT;
-        }
-        nb_unit_find_blocker(queued, ret_units->blocker);
+        if (!state.has_job)
+                state = ret_units->kubelet.state;
+        if (is_queued(&state))
+                nb_unit_find_blocker(&state, ret_units->blocker);
         if (ret_units->blocker[0] && nb_unit_show(ret_units->blocker, &state, &ignored) >= 0)
-                ret_units->blocker_begun = state.begun;
+                ret_units->blocker_begun_usec = state.begun_usec;
 }
 
 void nb_machine_units_done(struct nb_machine_units *units) {
-        nb_secret_done(&units->service);
-        nb_secret_done(&units->kubelet);
+        nb_unit_done(&units->service);
+        nb_unit_done(&units->kubelet);
 }
 
 bool nb_machine_units_find_drop_in(const struct nb_machine_units *units, struct nb_sources *sources,
                                    const char *credential,
                                    char ret_path[static NB_SETTINGS_PATH_MAX]) {
-        char path[NB_SETTINGS_PATH_MAX], assignment[64];
-        const char *word = NULL;
+        const char *path = NULL;
+        char assignment[64];
         bool is_found = false;
-        size_t len = 0;
 
         snprintf(assignment, sizeof(assignment), "=%s:", credential);
-        while ((word = nb_unit_next_word(units->service.data, "DropInPaths", word, &len))) {
+        while ((path = nb_unit_next(&units->service, NB_UNIT_DROP_INS, path))) {
                 _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
 
-                nb_text_copy_line(word, len, path, sizeof(path));
                 if (nb_sources_read(sources, path, DROP_IN_MAX, &text, NULL) < 0 ||
                     !strstr(text.data, assignment))
                         continue;
-                memcpy(ret_path, path, sizeof(path));
+                nb_text_copy_line(path, strlen(path), ret_path, NB_SETTINGS_PATH_MAX);
                 is_found = true;
         }
         return is_found;

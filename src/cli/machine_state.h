@@ -19,16 +19,12 @@
 
 /* What systemd says. Without a message bus, it answers only root. */
 struct nb_machine_units {
-        struct nb_secret service, kubelet; /* properties (nb_unit_read()); .data is NULL if systemd
-                                              does not answer */
-        struct nb_unit_state gate;         /* all 0 if systemd does not answer */
+        struct nb_unit service, kubelet;
+        struct nb_unit_state gate;
         char blocker[NB_UNIT_NAME_SIZE]; /* what the service, or else kubelet, is queued behind; "":
                                             nothing */
-        time_t blocker_begun;            /* 0: unknown */
+        uint64_t blocker_begun_usec;     /* 0: unknown */
 };
-
-#define NB_MACHINE_UNITS_INIT \
-        { .service = NB_SECRET_INIT, .kubelet = NB_SECRET_INIT }
 
 void nb_machine_units_read(struct nb_machine_units *ret_units);
 void nb_machine_units_done(struct nb_machine_units *units);

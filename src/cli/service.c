@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -92,7 +93,7 @@ const char *nb_service_find_fault(int folder_fd, const char *name) {
         return st.st_size > CREDENTIAL_MAX ? "larger than 1 MiB" : NULL;
 }
 
-static void find_in_store(const struct nb_store *store, const char *text,
+static void find_in_store(const struct nb_store *store, const struct nb_unit *service,
                           struct nb_buffer *suspects) {
         _cleanup_(nb_closep) int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(fd);
@@ -103,7 +104,7 @@ static void find_in_store(const struct nb_store *store, const char *text,
 
                 if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
                     (store->is_sealed && !NB_CREDENTIALS_ARE_IMPORTED &&
-                     !nb_service_decrypts(text, entry->d_name)))
+                     !nb_service_decrypts(service, entry->d_name)))
                         continue;
                 fault = nb_service_find_fault(fd, entry->d_name);
                 if (!fault && store->is_sealed)
@@ -113,65 +114,46 @@ static void find_in_store(const struct nb_store *store, const char *text,
         }
 }
 
-/* A line is "LoadCredential=NAME PATH". Without a path, systemd searches the stores. */
-static void find_by_path(const char *text, const char *property, bool is_encrypted,
+/* Without a path, systemd searches the stores. */
+static void find_by_path(const struct nb_unit *service, enum nb_unit_list list,
                          struct nb_buffer *suspects) {
-        const char *line = text, *value;
-        size_t len;
+        const char *path = NULL;
 
-        while ((value = nb_unit_find_property(line, property, &len))) {
-                char path[NB_SETTINGS_PATH_MAX];
-                size_t name_len = strcspn(value, " \n");
+        while ((path = nb_unit_next(service, list, path))) {
                 struct stat st;
 
-                line = value + len;
-                if (name_len + 1 >= len || value[name_len + 1] != '/')
+                if (path[0] != '/')
                         continue;
-                snprintf(path, sizeof(path), "%.*s", (int)(len - name_len - 1),
-                         value + name_len + 1);
                 /* Not access(2), which ignores capabilities. */
                 if (stat(path, &st) < 0 && errno == ENOENT)
                         add_suspect(suspects, "", path, "does not exist");
-                else if (is_encrypted)
+                else if (list == NB_UNIT_ENCRYPTED)
                         add_suspect(suspects, "", path, "encrypted");
         }
 }
 
-static void find_in_drop_ins(const char *text, struct nb_buffer *suspects) {
-        const char *line = text, *value;
+static void find_in_drop_ins(const struct nb_unit *service, struct nb_buffer *suspects) {
+        const char *credential = NULL;
         char name[NB_UNIT_NAME_SIZE];
-        size_t len;
 
-        while ((value = nb_unit_find_property(line, "SetCredentialEncrypted", &len))) {
-                line = value + len;
-                if (len == 0)
-                        continue;
-                snprintf(name, sizeof(name), "SetCredentialEncrypted=%.*s",
-                         (int)strcspn(value, " \n"), value);
+        while ((credential = nb_unit_next(service, NB_UNIT_SET_ENCRYPTED, credential))) {
+                snprintf(name, sizeof(name), "SetCredentialEncrypted=%s", credential);
                 add_suspect(suspects, "", name, "encrypted");
         }
 }
 
 /* Lists all possible causes, since systemd does not log the name of the credential. */
-static void find_suspects(const char *text, struct nb_buffer *suspects) {
+static void find_suspects(const struct nb_unit *service, struct nb_buffer *suspects) {
         for (size_t i = 0; i < NB_STORES_N; i++)
-                find_in_store(&nb_stores[i], text, suspects);
-        find_by_path(text, "LoadCredential", false, suspects);
-        find_by_path(text, "LoadCredentialEncrypted", true, suspects);
-        find_in_drop_ins(text, suspects);
+                find_in_store(&nb_stores[i], service, suspects);
+        find_by_path(service, NB_UNIT_CREDENTIALS, suspects);
+        find_by_path(service, NB_UNIT_ENCRYPTED, suspects);
+        find_in_drop_ins(service, suspects);
 }
 
-bool nb_service_decrypts(const char *text, const char *credential) {
-        const char *line = text, *value;
-        size_t len;
-
-        while ((value = nb_unit_find_property(line, "LoadCredentialEncrypted", &len))) {
-                line = value + len;
-                if (strcspn(value, " \n") == strlen(credential) &&
-                    !strncmp(value, credential, strlen(credential)))
-                        return true;
-        }
-        return false;
+/* A path begins with "/". */
+bool nb_service_decrypts(const struct nb_unit *service, const char *credential) {
+        return nb_unit_has(service, NB_UNIT_ENCRYPTED, credential);
 }
 
 /* --- Why --- */
@@ -190,10 +172,10 @@ static bool refuse_load(const struct nb_unit_state *unit, struct nb_failure *why
         return true;
 }
 
-static void refuse_credentials(const char *text, struct nb_failure *why) {
+static void refuse_credentials(const struct nb_unit *service, struct nb_failure *why) {
         _cleanup_(nb_buffer_done) struct nb_buffer suspects = NB_BUFFER_INIT(SUSPECTS_MAX);
 
-        find_suspects(text, &suspects);
+        find_suspects(service, &suspects);
         (void)nb_failure_set(why, NB_SERVICE_CREDENTIAL, 0,
                              "systemd cannot start " NB_SERVICE_UNIT
                              " without its credentials (%d/CREDENTIALS)%s%s",
@@ -201,13 +183,13 @@ static void refuse_credentials(const char *text, struct nb_failure *why) {
                              suspects.len > 0 ? suspects.data : "");
 }
 
-static bool refuse_result(const char *text, const struct nb_unit_state *unit,
-                          struct nb_failure *why) {
-        bool has_exited = unit->has_exited && !strcmp(unit->result, "exit-code");
+static bool refuse_result(const struct nb_unit *service, struct nb_failure *why) {
+        const struct nb_unit_state *unit = &service->state;
+        bool has_exited = unit->exit_code == CLD_EXITED && !strcmp(unit->result, "exit-code");
         unsigned i = (unsigned)unit->exit_status - SYSTEMD_FROM;
 
         if (has_exited && unit->exit_status == SYSTEMD_CREDENTIALS)
-                refuse_credentials(text, why);
+                refuse_credentials(service, why);
         else if (has_exited && unit->exit_status >= SYSTEMD_FROM)
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd cannot start " NB_SERVICE_UNIT " (%d%s%s)",
@@ -238,17 +220,14 @@ static bool is_under_way(const struct nb_unit_state *unit) {
         return !is_restarted_later && (unit->has_job || !strcmp(unit->active, "activating"));
 }
 
-bool nb_service_find_obstacle(const char *text, struct nb_failure *ret_why) {
+bool nb_service_find_obstacle(const struct nb_unit *service, struct nb_failure *ret_why) {
+        const struct nb_unit_state *unit = &service->state;
         char reason[REASON_SIZE];
-        struct nb_unit_state unit;
 
         *ret_why = (struct nb_failure){ .code = NB_NONE };
-        if (!text)
-                return false;
-        nb_unit_read_state(text, &unit);
-        if (is_under_way(&unit) ||
-            (!refuse_load(&unit, ret_why) &&
-             (!strcmp(unit.active, "active") || !refuse_result(text, &unit, ret_why))))
+        if (is_under_way(unit) ||
+            (!refuse_load(unit, ret_why) &&
+             (!strcmp(unit->active, "active") || !refuse_result(service, ret_why))))
                 return false;
         if (ret_why->code == NB_UNIT_MASKED || ret_why->code == NB_UNIT_MISSING)
                 return true;

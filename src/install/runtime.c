@@ -60,15 +60,14 @@ static int read_config(const struct nb_context *context, const char *path,
 }
 
 /* What kubelet's arguments and its configuration file say. */
-static int read_kubelet(const struct nb_context *context, const char *unit,
+static int read_kubelet(const struct nb_context *context, const struct nb_unit *unit,
                         char ret[static NB_SETTINGS_PATH_MAX]) {
         _cleanup_(nb_buffer_done) struct nb_buffer arguments = NB_BUFFER_INIT(
                 NB_KUBELET_ARGUMENTS_MAX);
         char value[NB_SETTINGS_PATH_MAX], config[NB_SETTINGS_PATH_MAX];
         struct nb_sources sources = { 0 }; /* not `context->sources`, which go to `join` */
 
-        if (unit)
-                nb_kubelet_read_arguments(&sources, unit, &arguments);
+        nb_kubelet_read_arguments(&sources, unit, &arguments);
         if (arguments.error == -ENOMEM)
                 return -ENOMEM;
         if (nb_kubelet_find_argument(arguments.data, NB_KUBELET_ENDPOINT, value, sizeof(value)))
@@ -126,19 +125,17 @@ static bool has_text(int fd, const char *text) {
 }
 
 /* Kubernetes 1.24 removed the code for Docker. kubelet is not run to ask for its version. */
-static bool has_docker(const struct nb_context *context, const char *unit) {
+static bool has_docker(const struct nb_context *context, const struct nb_unit *unit) {
         _cleanup_(nb_closep) int fd = -1;
-        char path[NB_SETTINGS_PATH_MAX];
-        size_t len = 0;
-        const char *word = nb_unit_next_word(unit, "ExecStart", NULL, &len);
+        const char *path = nb_unit_next(unit, NB_UNIT_COMMAND, NULL);
         struct stat st;
 
-        snprintf(path, sizeof(path), "%.*s", word ? (int)len : 0, word ? word : "");
-        fd = nb_path_open(context->root_fd, path, O_RDONLY | O_NONBLOCK);
+        if (path)
+                fd = nb_path_open(context->root_fd, path, O_RDONLY | O_NONBLOCK);
         return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && has_text(fd, DOCKER_HELP);
 }
 
-int nb_runtime_find_by_unit(const struct nb_context *context, const char *unit,
+int nb_runtime_find_by_unit(const struct nb_context *context, const struct nb_unit *unit,
                             struct nb_runtime *ret_runtime) {
         struct nb_runtime runtime = { 0 };
         int r;
@@ -157,12 +154,12 @@ int nb_runtime_find_by_unit(const struct nb_context *context, const char *unit,
 }
 
 int nb_runtime_find(const struct nb_context *context, struct nb_runtime *ret_runtime) {
-        _cleanup_(nb_secret_done) struct nb_secret unit = NB_SECRET_INIT;
+        _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
 
         /* With --root, the systemd that runs is not that of the machine. */
         if (context->root_fd < 0 && nb_kubelet_show(&unit) == -ENOMEM)
                 return -ENOMEM;
-        return nb_runtime_find_by_unit(context, unit.data, ret_runtime);
+        return nb_runtime_find_by_unit(context, &unit, ret_runtime);
 }
 
 void nb_instance_format(const char *endpoint, struct nb_buffer *ret) {

@@ -17,6 +17,7 @@
 
 #include "base/buffer.h"
 #include "node/context.h"
+#include "system/unit.h"
 
 #define NB_INSTANCE_FILE "instance-config.yaml"
 #define NB_INSTANCE_MAX 4096
@@ -30,8 +31,8 @@ struct nb_runtime {
 /* 0 or -ENOMEM. */
 int nb_runtime_find(const struct nb_context *context, struct nb_runtime *ret_runtime);
 
-/* The same, without asking systemd. `unit` is the text of nb_kubelet_show(), or NULL. */
-int nb_runtime_find_by_unit(const struct nb_context *context, const char *unit,
+/* The same, without asking systemd. */
+int nb_runtime_find_by_unit(const struct nb_context *context, const struct nb_unit *unit,
                             struct nb_runtime *ret_runtime);
 
 /* Appends the contents of the file with this endpoint, as kubeadm writes them. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,35 +8,29 @@
 #include "settings/kubelet_unit.h"
 #include "system/unit.h"
 
-int nb_kubelet_show(struct nb_secret *ret_text) {
+int nb_kubelet_show(struct nb_unit *ret_unit) {
         struct nb_failure ignored = { 0 };
 
         if (!nb_systemd_is_running())
                 return -ENODATA;
-        return nb_unit_read(NB_KUBELET_UNIT, ret_text, &ignored);
+        return nb_unit_read(NB_KUBELET_UNIT, ret_unit, &ignored);
 }
 
-static void add_property(const char *text, const char *property, struct nb_buffer *ret) {
-        size_t len = 0;
-        const char *value = nb_unit_find_property(text, property, &len);
-
-        nb_buffer_printf(ret, "%.*s\n", (int)len, value ? value : "");
+static void add_list(const struct nb_unit *unit, enum nb_unit_list list, struct nb_buffer *ret) {
+        for (const char *value = NULL; (value = nb_unit_next(unit, list, value));)
+                nb_buffer_printf(ret, "%s ", value);
+        nb_buffer_append_string(ret, "\n");
 }
 
-void nb_kubelet_read_arguments(struct nb_sources *sources, const char *text,
+void nb_kubelet_read_arguments(struct nb_sources *sources, const struct nb_unit *unit,
                                struct nb_buffer *ret) {
-        const char *line = text, *value;
-        size_t len = 0;
+        const char *path = NULL;
 
-        add_property(text, "ExecStart", ret);
-        add_property(text, "Environment", ret);
-        /* "EnvironmentFiles=/etc/default/kubelet yes", one line for each. */
-        while ((value = nb_unit_find_property(line, "EnvironmentFiles", &len))) {
+        add_list(unit, NB_UNIT_COMMAND, ret);
+        add_list(unit, NB_UNIT_ENVIRONMENT, ret);
+        while ((path = nb_unit_next(unit, NB_UNIT_ENVIRONMENT_FILES, path))) {
                 _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
-                char path[PATH_MAX];
 
-                snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
-                line = value + len;
                 if (nb_sources_read(sources, path, NB_KUBELET_ARGUMENTS_MAX, &file, NULL) >= 0)
                         nb_buffer_printf(ret, "%s\n", file.data);
         }

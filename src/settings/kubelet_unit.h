@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "base/secret.h"
 #include "system/sources.h"
+#include "system/unit.h"
 
 #define NB_SERVICE_UNIT "node-bootstrap.service"
 #define NB_GATE_UNIT "node-bootstrap-gate.service"
@@ -17,16 +17,16 @@
 #define NB_KUBELET_ENDPOINT "--container-runtime-endpoint"
 #define NB_KUBELET_ENDPOINT_KEY "containerRuntimeEndpoint" /* of a KubeletConfiguration */
 
-/* The properties of kubelet's unit. Without a message bus, systemd answers only root. Negative if
- * it does not answer. */
-int nb_kubelet_show(struct nb_secret *ret_text);
+/* Without a message bus, systemd answers only root. Negative if it does not answer. */
+int nb_kubelet_show(struct nb_unit *ret_unit);
 
 /*
  * Appends the command line, the environment and the files in EnvironmentFile=, in this order: the
- * last value of an argument is the one in force. `text` is that of nb_kubelet_show(). If they are
- * longer than the buffer may be, ret->error is -E2BIG, and the first ones were appended.
+ * last value of an argument is the one in force. If they are longer than the buffer may be,
+ * ret->error is -E2BIG, and the first ones were appended.
  */
-void nb_kubelet_read_arguments(struct nb_sources *sources, const char *text, struct nb_buffer *ret);
+void nb_kubelet_read_arguments(struct nb_sources *sources, const struct nb_unit *unit,
+                               struct nb_buffer *ret);
 
 /* Finds the value of the last argument with this name. `arguments` may be NULL. */
 bool nb_kubelet_find_argument(const char *arguments, const char *name, char *ret, size_t size);

@@ -16,7 +16,9 @@
         OF(sd_bus_message_enter_container); \
         OF(sd_bus_message_exit_container); \
         OF(sd_bus_message_peek_type); \
+        OF(sd_bus_message_read); \
         OF(sd_bus_message_read_basic); \
+        OF(sd_bus_message_skip); \
         OF(sd_bus_message_unref); \
         OF(sd_bus_new); \
         OF(sd_bus_open_system); \

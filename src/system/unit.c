@@ -20,10 +20,10 @@
 
 #define SYSTEMD "org.freedesktop.systemd1"
 #define SYSTEMD_PATH "/org/freedesktop/systemd1"
+#define MANAGER SYSTEMD_PATH, SYSTEMD ".Manager"
 #define SYSTEMD_SOCKET "/run/systemd/private"
 #define RELOAD_TIMEOUT_USEC ((uint64_t)180 * 1000000) /* as systemctl; other calls: 25 s */
-#define PROPERTIES_MAX ((size_t)256 * 1024)
-#define BLOCKER_DEPTH 8 /* of units that wait for each other */
+#define BLOCKER_DEPTH 8                               /* of units that wait for each other */
 
 /* --- systemd --- */
 
@@ -78,10 +78,10 @@ static int fail_to_reach(int r, struct nb_failure *f) {
         return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot reach systemd: %m");
 }
 
-/* Calls a method of the manager, or of the properties of the object `path`. `types` and what
- * follows as for sd_bus_call_method(3). */
-static int call_systemd(const char *path, const char *method, sd_bus_message **ret_reply,
-                        struct nb_failure *f, const char *types, ...) {
+/* Calls a method of the manager, or of `interface` of the object `path`. `types` and what follows
+ * as for sd_bus_call_method(3). */
+static int call_systemd(const char *path, const char *interface, const char *method,
+                        sd_bus_message **ret_reply, struct nb_failure *f, const char *types, ...) {
         _cleanup_(close_bus) sd_bus *bus = NULL;
         _cleanup_(free_error) sd_bus_error error = SD_BUS_ERROR_NULL;
         va_list arguments;
@@ -92,10 +92,8 @@ static int call_systemd(const char *path, const char *method, sd_bus_message **r
         if (!strcmp(method, "Reload"))
                 (void)nb_libsystemd.sd_bus_set_method_call_timeout(bus, RELOAD_TIMEOUT_USEC);
         va_start(arguments, types);
-        r = nb_libsystemd.sd_bus_call_methodv(bus, SYSTEMD, path ? path : SYSTEMD_PATH,
-                                              path ? "org.freedesktop.DBus.Properties"
-                                                   : SYSTEMD ".Manager",
-                                              method, &error, ret_reply, types, arguments);
+        r = nb_libsystemd.sd_bus_call_methodv(bus, SYSTEMD, path, interface, method, &error,
+                                              ret_reply, types, arguments);
         va_end(arguments);
         if (r < 0)
                 return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "systemd: %s failed: %s",
@@ -104,18 +102,18 @@ static int call_systemd(const char *path, const char *method, sd_bus_message **r
 }
 
 int nb_systemd_reload(struct nb_failure *f) {
-        return nb_systemd_is_running() ? call_systemd(NULL, "Reload", NULL, f, "") : 0;
+        return nb_systemd_is_running() ? call_systemd(MANAGER, "Reload", NULL, f, "") : 0;
 }
 
 int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f) {
-        return call_systemd(NULL, method, NULL, f, "ss", unit, "replace");
+        return call_systemd(MANAGER, method, NULL, f, "ss", unit, "replace");
 }
 
 void nb_unit_reset_limit(const char *unit) {
         struct nb_failure ignored = { 0 };
 
         /* A unit that is not loaded has no counter. */
-        (void)call_systemd(NULL, "ResetFailedUnit", NULL, &ignored, "s", unit);
+        (void)call_systemd(MANAGER, "ResetFailedUnit", NULL, &ignored, "s", unit);
 }
 
 int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
@@ -125,10 +123,10 @@ int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
         int r;
 
         if (nb_systemd_is_running() && is_enabled)
-                return call_systemd(NULL, "EnableUnitFiles", NULL, f, "asbb", 1, unit, false,
+                return call_systemd(MANAGER, "EnableUnitFiles", NULL, f, "asbb", 1, unit, false,
                                     false);
         if (nb_systemd_is_running())
-                return call_systemd(NULL, "DisableUnitFiles", NULL, f, "asb", 1, unit, false);
+                return call_systemd(MANAGER, "DisableUnitFiles", NULL, f, "asb", 1, unit, false);
         /* Only systemctl(1) finds and changes the links without systemd. */
         r = nb_process_run(
                 &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS }, &result);
@@ -144,82 +142,138 @@ int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
 
 /* --- Properties --- */
 
-/* A newline would begin another property. */
-static void put_string(const char *value, struct nb_buffer *text) {
-        size_t begin = text->len;
+static const struct property {
+        const char *name;
+        enum { TEXT, NUMBER, LIST } kind;
+        size_t offset, size;
+} properties[] = {
+#define ROW(name, kind, member) \
+        { name, kind, offsetof(struct nb_unit, member), sizeof(((struct nb_unit *)NULL)->member) }
+        ROW("LoadState", TEXT, state.load),
+        ROW("ActiveState", TEXT, state.active),
+        ROW("SubState", TEXT, state.sub),
+        ROW("UnitFileState", TEXT, state.file),
+        ROW("StatusText", TEXT, state.status),
+        ROW("Result", TEXT, state.result),
+        ROW("Job", TEXT, state.job),
+        ROW("InvocationID", TEXT, state.invocation),
+        ROW("ExecMainCode", NUMBER, state.exit_code),
+        ROW("ExecMainStatus", NUMBER, state.exit_status),
+        ROW("ActiveEnterTimestampMonotonic", NUMBER, state.active_since),
+        ROW("InactiveExitTimestamp", NUMBER, state.begun_usec),
+        ROW("NRestarts", NUMBER, state.n_restarts),
+        ROW("ConditionResult", NUMBER, state.is_condition_met),
+        ROW("ConditionTimestamp", NUMBER, state.condition_usec),
+        ROW("PrivateUsers", NUMBER, has_private_users),
+        ROW("After", LIST, lists[NB_UNIT_AFTER]),
+        ROW("Requires", LIST, lists[NB_UNIT_REQUIRES]),
+        ROW("WantedBy", LIST, lists[NB_UNIT_WANTED_BY]),
+        ROW("RequiredBy", LIST, lists[NB_UNIT_REQUIRED_BY]),
+        ROW("DropInPaths", LIST, lists[NB_UNIT_DROP_INS]),
+        ROW("ExecStart", LIST, lists[NB_UNIT_COMMAND]),
+        ROW("Environment", LIST, lists[NB_UNIT_ENVIRONMENT]),
+        ROW("EnvironmentFiles", LIST, lists[NB_UNIT_ENVIRONMENT_FILES]),
+        ROW("LoadCredential", LIST, lists[NB_UNIT_CREDENTIALS]),
+        ROW("LoadCredentialEncrypted", LIST, lists[NB_UNIT_ENCRYPTED]),
+        ROW("SetCredentialEncrypted", LIST, lists[NB_UNIT_SET_ENCRYPTED]),
+#undef ROW
+};
 
-        nb_buffer_append_string(text, value);
-        for (char *at = text->data + begin; text->error >= 0 && (at = strchr(at, '\n'));)
-                *at = ' ';
+static void store_text(const struct property *property, const char *text, char *to) {
+        if (property->kind == LIST)
+                nb_buffer_append((struct nb_buffer *)(void *)to, text, strlen(text) + 1);
+        else if (property->kind == TEXT)
+                nb_text_copy_line(text, strlen(text), to, property->size);
 }
 
-static int put_values(sd_bus_message *reply, const char *separator, const char *line,
-                      struct nb_buffer *text);
-
-/* `line` begins another line of the same property. */
-static int put_container(sd_bus_message *reply, char type, const char *types, const char *line,
-                         struct nb_buffer *text) {
-        const char *separator = "", *name;
-        char first[128];
-        int r = nb_libsystemd.sd_bus_message_enter_container(reply, type, types);
-
-        if (r < 0)
-                return r;
-        if (type == SD_BUS_TYPE_DICT_ENTRY) {
-                r = nb_libsystemd.sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &name);
-                if (r < 0)
-                        return r;
-                snprintf(first, sizeof(first), "\n%s=", name);
-                nb_buffer_append_string(text, first);
-                line = first;
-        } else if (type != SD_BUS_TYPE_VARIANT) {
-                separator = types[0] == '(' || types[0] == '{' ? line : " ";
-        }
-        r = put_values(reply, separator, line, text);
-        return r < 0 ? r : nb_libsystemd.sd_bus_message_exit_container(reply);
+static void store_number(const struct property *property, uint64_t number, char *to) {
+        if (property->kind == NUMBER)
+                memcpy(to,
+                       property->size == sizeof(number) ? (void *)&number
+                                                        : (void *)&(uint32_t){ (uint32_t)number },
+                       property->size);
 }
 
-/* Appends all values up to the end of the container. */
-static int put_values(sd_bus_message *reply, const char *separator, const char *line,
-                      struct nb_buffer *text) {
-        const char *types, *before = "";
+/* All strings of a value are the members of a list; a text or number is its last one, and a text
+ * may be an array of bytes. */
+static int read_value(sd_bus_message *reply, const struct property *property, char *to) {
+        const char *types;
         union {
                 const char *string;
-                int number;
+                uint8_t byte;
                 uint32_t number32;
                 uint64_t number64;
         } value;
         char type;
         int r;
 
-        for (; (r = nb_libsystemd.sd_bus_message_peek_type(reply, &type, &types)) > 0;
-             before = separator) {
-                nb_buffer_append_string(text, before);
+        while ((r = nb_libsystemd.sd_bus_message_peek_type(reply, &type, &types)) > 0) {
                 if (types) {
-                        r = put_container(reply, type, types, line, text);
-                        if (r < 0)
-                                return r;
-                        continue;
+                        r = nb_libsystemd.sd_bus_message_enter_container(reply, type, types);
+                        if (r >= 0)
+                                r = read_value(reply, property, to);
+                        if (r >= 0)
+                                r = nb_libsystemd.sd_bus_message_exit_container(reply);
+                } else {
+                        value.number64 = 0;
+                        r = nb_libsystemd.sd_bus_message_read_basic(reply, type, &value);
                 }
-                r = nb_libsystemd.sd_bus_message_read_basic(reply, type, &value);
                 if (r < 0)
                         return r;
+                if (types)
+                        continue;
                 if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH)
-                        put_string(value.string, text);
-                else if (type == SD_BUS_TYPE_BOOLEAN)
-                        nb_buffer_append_string(text, value.number ? "yes" : "no");
-                else if (type == SD_BUS_TYPE_INT32)
-                        nb_buffer_printf(text, "%d", value.number);
-                else if (type == SD_BUS_TYPE_UINT32)
-                        nb_buffer_printf(text, "%" PRIu32, value.number32);
-                else if (type == SD_BUS_TYPE_UINT64)
-                        nb_buffer_printf(text, "%" PRIu64, value.number64);
+                        store_text(property, value.string, to);
+                else if (type != SD_BUS_TYPE_BYTE)
+                        store_number(property,
+                                     type == SD_BUS_TYPE_UINT64 ? value.number64 : value.number32,
+                                     to);
+                else if (property->kind == TEXT)
+                        snprintf(to + strlen(to), property->size - strlen(to), "%02x", value.byte);
         }
-        return r < 0 ? r : text->error;
+        return r;
 }
 
-int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(PROPERTIES_MAX);
+static int read_property(sd_bus_message *reply, struct nb_unit *unit) {
+        const struct property *property = NULL;
+        const char *name;
+        int r = nb_libsystemd.sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &name);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < N_ELEMENTS(properties) && !property; i++)
+                if (!strcmp(properties[i].name, name))
+                        property = &properties[i];
+        return property ? read_value(reply, property, (char *)unit + property->offset)
+                        : nb_libsystemd.sd_bus_message_skip(reply, "v");
+}
+
+int nb_unit_parse(sd_bus_message *reply, struct nb_unit *ret_unit) {
+        struct nb_unit_state *state = &ret_unit->state;
+        int r = nb_libsystemd.sd_bus_message_enter_container(reply, SD_BUS_TYPE_ARRAY, "{sv}");
+
+        for (size_t i = 0; i < _NB_UNIT_LIST_N; i++)
+                ret_unit->lists[i] = (struct nb_buffer)NB_BUFFER_INIT(NB_UNIT_LIST_MAX);
+        while (r >= 0 && (r = nb_libsystemd.sd_bus_message_enter_container(
+                                  reply, SD_BUS_TYPE_DICT_ENTRY, "sv")) > 0) {
+                r = read_property(reply, ret_unit);
+                if (r >= 0)
+                        r = nb_libsystemd.sd_bus_message_exit_container(reply);
+        }
+        for (size_t i = 0; i < _NB_UNIT_LIST_N && r >= 0; i++)
+                r = ret_unit->lists[i].error;
+        state->is_enabled = !strcmp(state->file, "enabled");
+        /* "/" without a job. */
+        state->has_job = strlen(state->job) > 1;
+        /* Until a queued start begins, systemd keeps the status of the previous run. */
+        if (state->has_job && strcmp(state->active, "activating") != 0 &&
+            strcmp(state->active, "active") != 0)
+                state->status[0] = '\0';
+        return r;
+}
+
+int nb_unit_read(const char *unit, struct nb_unit *ret_unit, struct nb_failure *f) {
+        _cleanup_(nb_unit_done) struct nb_unit found = { 0 };
         _cleanup_(free_message) sd_bus_message *reply = NULL;
         _cleanup_(nb_freep) char *path = NULL;
         int r;
@@ -229,117 +283,68 @@ int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure
                 return fail_to_reach(r, f);
         if (nb_libsystemd.sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0)
                 return nb_failure_set_memory(f);
-        r = call_systemd(path, "GetAll", &reply, f, "s", "");
+        r = call_systemd(path, "org.freedesktop.DBus.Properties", "GetAll", &reply, f, "s", "");
         if (r < 0)
                 return r;
-        r = put_values(reply, "", "", &text);
-        if (r >= 0)
-                r = nb_secret_copy(ret_text, text.data, text.len);
-        return r < 0 ? nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
-                                      "cannot read the properties of %s: %m", unit)
-                     : 0;
+        r = nb_unit_parse(reply, &found);
+        if (r < 0)
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
+                                      "cannot read the properties of %s: %m", unit);
+        *ret_unit = TAKE(found);
+        return 0;
 }
 
-const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len) {
-        size_t len = strlen(name);
-
-        for (const char *line = text ? text : ""; *line;
-             line += strcspn(line, "\n"), line += *line == '\n') {
-                if (strncmp(line, name, len) != 0 || line[len] != '=')
-                        continue;
-                *ret_len = strcspn(line, "\n") - len - 1;
-                return line + len + 1;
-        }
-        return NULL;
+void nb_unit_done(struct nb_unit *unit) {
+        for (size_t i = 0; i < _NB_UNIT_LIST_N; i++)
+                nb_buffer_done(&unit->lists[i]);
 }
 
-const char *nb_unit_next_word(const char *text, const char *property, const char *word,
-                              size_t *len) {
-        word = word ? word + *len : nb_unit_find_property(text, property, len);
-        if (!word)
-                return NULL;
-        word += strspn(word, " ");
-        *len = strcspn(word, " \n");
-        return *len > 0 ? word : NULL;
+const char *nb_unit_next(const struct nb_unit *unit, enum nb_unit_list list, const char *previous) {
+        const struct nb_buffer *strings = &unit->lists[list];
+        const char *next = previous ? previous + strlen(previous) + 1 : strings->data;
+
+        return next && next < strings->data + strings->len ? next : NULL;
 }
 
-bool nb_unit_has_word(const char *text, const char *property, const char *expected) {
-        size_t len = 0;
+bool nb_unit_has(const struct nb_unit *unit, enum nb_unit_list list, const char *expected) {
+        const char *string = NULL;
 
-        for (const char *word = NULL; (word = nb_unit_next_word(text, property, word, &len));)
-                if (len == strlen(expected) && memcmp(word, expected, len) == 0)
-                        return true;
-        return false;
-}
-
-/* Copies "" if the property is missing. */
-static void copy_property(const char *text, const char *name, char *ret, size_t size) {
-        size_t len = 0;
-        const char *value = nb_unit_find_property(text, name, &len);
-
-        nb_text_copy_line(value ? value : "", len, ret, size);
-}
-
-static uint64_t read_number(const char *text, const char *name) {
-        size_t len;
-        const char *value = nb_unit_find_property(text, name, &len);
-
-        return value ? strtoull(value, NULL, 10) : 0;
-}
-
-void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state) {
-        copy_property(text, "LoadState", ret_state->load, sizeof(ret_state->load));
-        copy_property(text, "ActiveState", ret_state->active, sizeof(ret_state->active));
-        copy_property(text, "SubState", ret_state->sub, sizeof(ret_state->sub));
-        copy_property(text, "StatusText", ret_state->status, sizeof(ret_state->status));
-        ret_state->is_enabled = nb_unit_has_word(text, "UnitFileState", "enabled");
-        ret_state->has_job = read_number(text, "Job") > 0;
-        /* Until a queued start begins, systemd keeps the status of the previous run. */
-        if (ret_state->has_job && strcmp(ret_state->active, "activating") != 0 &&
-            strcmp(ret_state->active, "active") != 0)
-                ret_state->status[0] = '\0';
-        copy_property(text, "Result", ret_state->result, sizeof(ret_state->result));
-        ret_state->has_exited = read_number(text, "ExecMainCode") == CLD_EXITED;
-        ret_state->exit_status = (int)read_number(text, "ExecMainStatus");
-        ret_state->active_since = read_number(text, "ActiveEnterTimestampMonotonic");
-        ret_state->begun = (time_t)(read_number(text, "InactiveExitTimestamp") / 1000000);
-        ret_state->n_restarts = (unsigned)read_number(text, "NRestarts");
+        while ((string = nb_unit_next(unit, list, string)) && strcmp(string, expected) != 0)
+                ;
+        return string;
 }
 
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r = nb_unit_read(unit, &text, f);
+        _cleanup_(nb_unit_done) struct nb_unit found = { 0 };
+        int r = nb_unit_read(unit, &found, f);
 
         if (r >= 0)
-                nb_unit_read_state(text.data, ret_state);
+                *ret_state = found.state;
         return r;
 }
 
-static bool find_blocker(const char *unit, unsigned depth, char ret[static NB_UNIT_NAME_SIZE]) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+static void find_blocker(const char *job, unsigned depth, char ret[static NB_UNIT_NAME_SIZE]) {
+        _cleanup_(free_message) sd_bus_message *reply = NULL;
+        const char *unit, *state, *before;
         struct nb_failure ignored = { 0 };
-        struct nb_unit_state state;
-        char name[NB_UNIT_NAME_SIZE];
-        size_t len = 0;
 
-        if (nb_unit_read(unit, &text, &ignored) < 0)
-                return false;
-        for (const char *word = NULL; (word = nb_unit_next_word(text.data, "After", word, &len));) {
-                snprintf(name, sizeof(name), "%.*s", (int)len, word);
-                if (nb_unit_show(name, &state, &ignored) < 0 || !state.has_job)
-                        continue;
-                /* A unit with a job that does not start yet waits for another one. */
-                if (!strcmp(state.active, "activating") || depth == 0 ||
-                    !find_blocker(name, depth - 1, ret))
-                        memcpy(ret, name, sizeof(name));
-                return true;
-        }
-        return false;
+        if (depth == 0 ||
+            call_systemd(job, SYSTEMD ".Job", "GetBefore", &reply, &ignored, "") < 0 ||
+            nb_libsystemd.sd_bus_message_enter_container(reply, SD_BUS_TYPE_ARRAY, "(usssoo)") <
+                    0 ||
+            nb_libsystemd.sd_bus_message_read(reply, "(usssoo)", NULL, &unit, NULL, &state, &before,
+                                              NULL) <= 0)
+                return;
+        snprintf(ret, NB_UNIT_NAME_SIZE, "%s", unit);
+        /* A job that waits itself waits for another one. */
+        if (strcmp(state, "running") != 0)
+                find_blocker(before, depth - 1, ret);
 }
 
-void nb_unit_find_blocker(const char *unit, char ret[static NB_UNIT_NAME_SIZE]) {
+void nb_unit_find_blocker(const struct nb_unit_state *state, char ret[static NB_UNIT_NAME_SIZE]) {
         ret[0] = '\0';
-        (void)find_blocker(unit, BLOCKER_DEPTH, ret);
+        if (state->has_job)
+                find_blocker(state->job, BLOCKER_DEPTH, ret);
 }
 
 bool nb_unit_is_at_rest(const struct nb_unit_state *state) {

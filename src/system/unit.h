@@ -13,25 +13,54 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/buffer.h"
 #include "base/failure.h"
-#include "base/secret.h"
 #include "system/log.h"
 
 #define NB_UNIT_NAME_SIZE 256 /* systemd's UNIT_NAME_MAX */
 
 struct nb_unit_state {
-        char load[32];         /* LoadState: "loaded", "not-found", "masked", ... */
-        char active[32];       /* ActiveState: "active", "activating", "failed", ... */
-        char sub[32];          /* SubState */
-        char status[512];      /* StatusText of this run, control characters replaced */
-        char result[32];       /* Result: "success", "exit-code", "resources", ... */
-        bool has_exited;       /* ExecMainCode: the main process has exited, by itself */
-        int exit_status;       /* ExecMainStatus: that of the exit, or a signal */
-        bool is_enabled;       /* UnitFileState */
-        bool has_job;          /* a job is queued or running */
-        uint64_t active_since; /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
-        time_t begun;          /* InactiveExitTimestamp; 0: never */
-        unsigned n_restarts;   /* NRestarts: by Restart=, since the last start by somebody else */
+        char load[32];       /* LoadState: "loaded", "not-found", "masked", ... */
+        char active[32];     /* ActiveState: "active", "activating", "failed", ... */
+        char sub[32];        /* SubState */
+        char file[32];       /* UnitFileState: "enabled", "disabled", ... */
+        char status[512];    /* StatusText of this run, control characters replaced */
+        char result[32];     /* Result: "success", "exit-code", "resources", ... */
+        char invocation[33]; /* InvocationID, of this run or the last one; "" or zeros: none */
+        char job[64];        /* Job: the object of the queued or running job, or "/" */
+        int exit_code;       /* ExecMainCode: CLD_EXITED, ... of the main process */
+        int exit_status;     /* ExecMainStatus: that of the exit, or a signal */
+        bool is_enabled, has_job;
+        uint64_t active_since;   /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
+        uint64_t begun_usec;     /* InactiveExitTimestamp, of CLOCK_REALTIME; 0: never */
+        unsigned n_restarts;     /* NRestarts: by Restart=, since the last start by somebody else */
+        int is_condition_met;    /* ConditionResult */
+        uint64_t condition_usec; /* ConditionTimestamp; 0: never checked */
+};
+
+/* Properties of which all strings are listed, in order. */
+enum nb_unit_list {
+        NB_UNIT_AFTER,
+        NB_UNIT_REQUIRES,
+        NB_UNIT_WANTED_BY,
+        NB_UNIT_REQUIRED_BY,
+        NB_UNIT_DROP_INS,
+        NB_UNIT_COMMAND, /* ExecStart: the path, then the arguments, beginning with argv[0] */
+        NB_UNIT_ENVIRONMENT,
+        NB_UNIT_ENVIRONMENT_FILES,
+        NB_UNIT_CREDENTIALS,   /* LoadCredential: name, path, name, path, ... */
+        NB_UNIT_ENCRYPTED,     /* LoadCredentialEncrypted: likewise */
+        NB_UNIT_SET_ENCRYPTED, /* SetCredentialEncrypted: the names */
+        _NB_UNIT_LIST_N,
+};
+
+#define NB_UNIT_LIST_MAX ((size_t)256 * 1024) /* bytes of one list */
+
+/* Release with nb_unit_done(). .state.active is "" if systemd was not asked, or did not answer. */
+struct nb_unit {
+        struct nb_unit_state state;
+        int has_private_users;                   /* PrivateUsers */
+        struct nb_buffer lists[_NB_UNIT_LIST_N]; /* each string with its NUL */
 };
 
 /* sd_booted(3), and not in a chroot. */
@@ -55,27 +84,21 @@ int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f);
 /* 0, also if there is no such unit. */
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f);
 
+/* The same, with all lists. *ret_unit is unchanged after a failure. */
+int nb_unit_read(const char *unit, struct nb_unit *ret_unit, struct nb_failure *f);
+void nb_unit_done(struct nb_unit *unit);
+
+/* Reads the answer to GetAll into a struct of zeros. 0, -errno. */
+struct sd_bus_message; /* of libsystemd */
+int nb_unit_parse(struct sd_bus_message *reply, struct nb_unit *ret_unit);
+
 /* Finds what a queued unit waits for: a unit that starts, or is queued itself, before it. "" if
  * there is none. */
-void nb_unit_find_blocker(const char *unit, char ret[static NB_UNIT_NAME_SIZE]);
+void nb_unit_find_blocker(const struct nb_unit_state *state, char ret[static NB_UNIT_NAME_SIZE]);
 
-/*
- * Reads all properties into text for the functions below: a line "Name=value" for each, in any
- * order. The words of a list are separated by spaces; an array of structs has a line for each
- * struct, with its members as words.
- */
-int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f);
-
-/* The value of the first property of this name; NULL if there is none. `text` may be NULL. */
-const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len);
-
-/* Returns the word after `word` in the value of a property (NULL: the first word); NULL after the
- * last one. *len is the length of `word`, and then that of the result. */
-const char *nb_unit_next_word(const char *text, const char *property, const char *word,
-                              size_t *len);
-/* From the text of nb_unit_read(). */
-void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state);
-bool nb_unit_has_word(const char *text, const char *property, const char *expected);
+/* The string after `previous` (NULL: the first one); NULL after the last one. */
+const char *nb_unit_next(const struct nb_unit *unit, enum nb_unit_list list, const char *previous);
+bool nb_unit_has(const struct nb_unit *unit, enum nb_unit_list list, const char *expected);
 
 /* The unit has no job, and is active, inactive or failed. */
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);

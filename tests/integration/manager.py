@@ -9,7 +9,8 @@ import threading
 
 SIGNATURES = {**dict.fromkeys(("After", "BindsTo", "DropInPaths", "Environment", "ReadOnlyPaths", "ReadWritePaths", "RequiredBy", "Requires", "WantedBy"), "as"),
               **dict.fromkeys(("LoadCredential", "LoadCredentialEncrypted"), "a(ss)"), "SetCredentialEncrypted": "a(say)", "EnvironmentFiles": "a(sb)", "ExecStart": "a(sasbttttuii)",
-              "ExecMainCode": "i", "ExecMainStatus": "i", "Job": "(uo)", "PrivateUsers": "b", "ActiveEnterTimestampMonotonic": "t"}
+              "ExecMainCode": "i", "ExecMainStatus": "i", "Job": "(uo)", "PrivateUsers": "b", "ConditionResult": "b", "InvocationID": "ay",
+              "NRestarts": "u", **dict.fromkeys(("ActiveEnterTimestampMonotonic", "ConditionTimestamp", "InactiveExitTimestamp"), "t")}
 NUMBERS = {"y": "B", "b": "I", "i": "i", "u": "I", "t": "Q"}
 REPLY, ERROR = 2, 3                                         # message types
 PATH, MEMBER, ERROR_NAME, REPLY_SERIAL, SIGNATURE = 1, 3, 4, 5, 8     # header fields
@@ -67,7 +68,7 @@ class Writer:
 
 
 class Manager:
-    """`units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay; or is a function that
+    """`jobs[path]` has what a job waits for: (id, unit, type, state, job, path of the unit). `units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay; or is a function that
     returns them. A unit that is missing is an error, but for kubelet's gate, which is enabled.
 
     `calls` has (method, text of its arguments).
@@ -75,6 +76,7 @@ class Manager:
 
     def __init__(self, folder, units=None):
         self.units, self.calls = {"node-bootstrap-gate.service": {"LoadState": "loaded", "UnitFileState": "enabled"}, **(units or {})}, []
+        self.jobs = {}
         (folder / "system").mkdir(parents=True)             # sd_booted(3)
         self._socket = socket.socket(socket.AF_UNIX)
         handle = os.open(folder, os.O_PATH)
@@ -122,7 +124,9 @@ class Manager:
         fields, body = stream.read(fields_len + -fields_len % 8), stream.read(body_len)
         found = {match[1][0]: match[2].decode() for match in re.finditer(rb"([\x01\x03])\x01[os]\0....([^\0]+)\0", fields, re.DOTALL)}
         member = found[MEMBER]
-        if member != "GetAll":
+        if member == "GetBefore":
+            reply = (REPLY, "a(usssoo)", (self.jobs.get(found[PATH], []),))
+        elif member != "GetAll":
             self.calls.append((member, " ".join(word.decode() for word in re.findall(rb"[\w.@-]{3,}", body))))
             reply = (REPLY, "", ())
         else:

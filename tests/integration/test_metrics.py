@@ -101,7 +101,7 @@ def never_run(place):
 
 
 def crashing(place):
-    place.kubelet("activating", "auto-restart", NRestarts="3")
+    place.kubelet("activating", "auto-restart", NRestarts=3)
 
 
 def unanswered(place):

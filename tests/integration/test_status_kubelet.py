@@ -20,7 +20,7 @@ def place(tmp_path):
     place.manager.close()
 
 
-AGAIN, GATE = {"NRestarts": "3"}, "node-bootstrap-gate.service"
+AGAIN, GATE = {"NRestarts": 3}, "node-bootstrap-gate.service"
 KUBELETS = [
     ("runs", {"age": 5}, True, "joined", "joined, and kubelet runs"),
     ("will end", {"age": 5}, False, "kubelet-unprepared", "joined, but kubelet, which was started N s ago, cannot run: container runtime: "),
@@ -53,14 +53,16 @@ def test_kubelet(place, row):
 
 
 @pytest.mark.parametrize("kubelet", [{"active": "inactive", "sub": "dead"}, {"active": "failed", "sub": "failed", **AGAIN}], ids=["stopped", "failed before"])
-@pytest.mark.parametrize("gate, service", [("activating", {}), ("inactive", {"ActiveState": "inactive", "Job": (1, "/job")})], ids=["the gate", "the service"])
+@pytest.mark.parametrize("gate, service", [("activating", {}), ("inactive", {"ActiveState": "inactive", "Job": (1, "/job/1")})], ids=["the gate", "the service"])
 def test_kubelet_that_is_queued(place, kubelet, gate, service):
     """What it lacks, such as a container runtime, may still be on its way."""
-    starting = {"ActiveState": "activating", "Job": (3, "/job"), "InactiveExitTimestamp": "1767323045000000"}
-    place.kubelet(**kubelet, Job=(2, "/job"), After=[GATE])
-    place.service.update({**service, "After": ["slow.service"]})
-    place.manager.units.update({GATE: {"LoadState": "loaded", "ActiveState": gate, "After": [UNIT], "Job": (4, "/job")}, "slow.service": starting})
+    starting = {"ActiveState": "activating", "Job": (3, "/job/3"), "InactiveExitTimestamp": 1767323045000000}
+    place.kubelet(**kubelet, Job=(2, "/job/2"))
+    place.service.update(service)
+    place.manager.units.update({GATE: {"LoadState": "loaded", "ActiveState": gate, "Job": (4, "/job/4")}, "slow.service": starting})
     place.manager.units[GATE].update(starting if gate == "activating" else {})
+    place.manager.jobs.update({"/job/1": [(3, "slow.service", "start", "running", "/job/3", "/slow")],
+                               "/job/2": [(4, GATE, "start", "running" if gate == "activating" else "waiting", "/job/4", "/gate")]})
     place.journal.write()
     found, status = place.state()
     blocker = GATE if gate == "activating" else "slow.service"
@@ -134,12 +136,17 @@ def test_sentences_of_a_machine_that_has_not_joined(place):
     place.service.update(ActiveState="inactive", SubState="dead")
     assert place.state()[0]["message"] == f"kubeconfig '/{Machine.KUBECONFIG}' does not exist, so this machine is not joined"
     place.service.update(ActiveState="activating", StatusText="Waiting since 2026-01-02 03:04:05 UTC: it is csr-pending; see 'node-bootstrap explain csr-pending'")
-    place.service.update(InactiveExitTimestamp="1767323045000000")
+    place.service.update(InactiveExitTimestamp=1767323045000000)
     place.journal.failure(1, "csr-pending", "await", priority=4).write()
     found, _ = place.state()
     assert (found["message"], found["code"]) == ("joining since 2026-01-02T03:04:05Z, waiting since 2026-01-02T03:04:06Z (csr-pending): it is csr-pending", "csr-pending")
     place.service.update(ActiveState="inactive", Job=(1, "/job"))
-    assert place.state()[0]["message"].startswith(f"{UNIT} is queued behind ")
+    assert place.state()[0]["message"] == f"{UNIT} is queued behind another unit"
+    # systemd says what the job waits for: a job that waits itself waits for another one.
+    place.manager.jobs.update({"/job": [(2, "first.service", "start", "waiting", "/job2", "/unit2")],
+                               "/job2": [(3, "second.service", "start", "running", "/job3", "/unit3")], "/job3": [(4, "x.service", "start", "running", "/job4", "/unit4")]})
+    place.manager.units["second.service"] = {"LoadState": "loaded", "ActiveState": "activating", "InactiveExitTimestamp": 1767323045000000}
+    assert place.state()[0]["message"] == f"{UNIT} is queued behind second.service, which has been starting since 2026-01-02T03:04:05Z"
 
 
 def failed(done, code, words):
@@ -189,14 +196,14 @@ def test_setup_waits_until_kubelet_has_what_it_lacks(place):
 def test_setup_of_a_kubelet_that_was_repaired(place):
     """It ended before, but not since setup waits; a restart by hand keeps the number of restarts by systemd."""
     place.put_socket()
-    place.kubelet(age=1, NRestarts="3")
+    place.kubelet(age=1, NRestarts=3)
     done = place.setup()
     assert done.returncode == 0 and done.stdout.endswith("kubelet runs\n"), done
 
 
 def test_setup_of_a_kubelet_that_ends_again(place):
     place.put_socket()
-    begin, units = time.monotonic(), [place.kubelet(age=0, NRestarts=str(n)) for n in (3, 4)]
+    begin, units = time.monotonic(), [place.kubelet(age=0, NRestarts=n) for n in (3, 4)]
     place.manager.units[KUBELET] = lambda: {**units[time.monotonic() > begin + 2], "ActiveEnterTimestampMonotonic": ago(0.5)}
     failed(place.setup(), "kubelet-down", "kubelet ended 4 times and was started again ")
 

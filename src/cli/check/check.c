@@ -218,8 +218,7 @@ static void check_done(struct nb_check *check) {
 }
 
 int nb_command_check(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(check_done) struct nb_check check = { .units = NB_MACHINE_UNITS_INIT,
-                                                        .pending_key = NB_SECRET_INIT,
+        _cleanup_(check_done) struct nb_check check = { .pending_key = NB_SECRET_INIT,
                                                         .client.identity = NB_IDENTITY_INIT,
                                                         .load = NB_LOAD_INIT,
                                                         .output.json = NB_BUFFER_INIT(

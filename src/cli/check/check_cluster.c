@@ -18,20 +18,17 @@
 
 /* False if kubelet had the time to answer, and to create its Node. */
 static bool is_starting(const struct nb_check *check, char ret_text[static START_SIZE]) {
-        struct nb_unit_state kubelet = { .active = "" };
-        uint64_t age_usec;
+        const struct nb_unit_state *kubelet = &check->units.kubelet.state;
+        uint64_t age_usec = nb_unit_active_usec(kubelet);
 
-        if (check->units.kubelet.data)
-                nb_unit_read_state(check->units.kubelet.data, &kubelet);
-        age_usec = nb_unit_active_usec(&kubelet);
-        if (!strcmp(kubelet.active, "active"))
+        if (!strcmp(kubelet->active, "active"))
                 snprintf(ret_text, START_SIZE, "kubelet was started %" PRIu64 " s ago",
                          age_usec / 1000000);
         else
-                snprintf(ret_text, START_SIZE, NB_KUBELET_UNIT " is %s (%s)", kubelet.active,
-                         kubelet.sub);
-        return !strcmp(kubelet.active, "activating") ||
-               (!strcmp(kubelet.active, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
+                snprintf(ret_text, START_SIZE, NB_KUBELET_UNIT " is %s (%s)", kubelet->active,
+                         kubelet->sub);
+        return !strcmp(kubelet->active, "activating") ||
+               (!strcmp(kubelet->active, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
 }
 
 int nb_check_health(struct nb_check *check, struct nb_failure *f) {

@@ -171,18 +171,16 @@ int nb_check_files(struct nb_check *check, struct nb_failure *f) {
 
 /* --- kubelet --- */
 
-static bool is_in_property(const char *text, const char *property, const char *path) {
-        size_t len = 0;
-        const char *at = nb_unit_find_property(text, property, &len);
+static bool is_in_list(const struct nb_unit *unit, enum nb_unit_list list, const char *path) {
+        const struct nb_buffer *strings = &unit->lists[list];
 
-        return at && memmem(at, len, path, strlen(path));
+        return strings->len > 0 && memmem(strings->data, strings->len, path, strlen(path));
 }
 
-static void print_order(struct nb_check *check, const char *text) {
+static void print_order(struct nb_check *check, const struct nb_unit *unit) {
         const char *kubeconfig = check->load.settings.kubeconfig;
-
-        bool waits = nb_unit_has_word(text, "After", UNIT),
-             requires = nb_unit_has_word(text, "Requires", NB_GATE_UNIT),
+        bool waits = nb_unit_has(unit, NB_UNIT_AFTER, UNIT),
+             requires = nb_unit_has(unit, NB_UNIT_REQUIRES, NB_GATE_UNIT),
              is_masked = !strcmp(check->units.gate.load, "masked");
 
         nb_check_row(check, waits ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
@@ -197,8 +195,8 @@ static void print_order(struct nb_check *check, const char *text) {
                                 : "does not require " NB_GATE_UNIT
                                   ", so it starts even if the join failed: "
                                   "`systemctl enable " UNIT "`");
-        if (is_in_property(text, "ExecStart", kubeconfig) ||
-            is_in_property(text, "Environment", kubeconfig))
+        if (is_in_list(unit, NB_UNIT_COMMAND, kubeconfig) ||
+            is_in_list(unit, NB_UNIT_ENVIRONMENT, kubeconfig))
                 nb_check_row(check, NB_CHECK_GOOD, "kubelet: reads '%s'", kubeconfig);
         else
                 nb_check_row(check, NB_CHECK_DOUBT,
@@ -211,10 +209,10 @@ static void print_order(struct nb_check *check, const char *text) {
  * others are printed as rows. */
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         static const enum nb_check_mark marks[] = { NB_CHECK_GOOD, NB_CHECK_DOUBT, NB_CHECK_BAD };
-        const char *text = check->units.kubelet.data;
+        const struct nb_unit *unit = &check->units.kubelet;
         struct nb_kubelet_findings found;
 
-        if (!text) {
+        if (!unit->state.active[0]) {
                 if (nb_systemd_is_running())
                         nb_check_row(check, NB_CHECK_DOUBT,
                                      "kubelet: cannot read the properties of " NB_KUBELET_UNIT);
@@ -223,7 +221,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                                      "kubelet: not checked: systemd is not running");
                 return 0;
         }
-        if (nb_kubelet_check(&check->sources, text, &check->load.settings, &found) < 0)
+        if (nb_kubelet_check(&check->sources, unit, &check->load.settings, &found) < 0)
                 return nb_failure_set_memory(f);
         for (unsigned i = 0; i < found.n; i++) {
                 const struct nb_kubelet_finding *finding = &found.findings[i];
@@ -235,9 +233,9 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         }
         if (found.failure.error[0] && f->code == nb_failure_find(found.failure.error))
                 nb_unit_entry_adopt_fields(&found.failure);
-        if (nb_unit_has_word(text, "LoadState", "loaded"))
-                print_order(check, text);
-        if (nb_unit_has_word(text, "ActiveState", "active"))
+        if (!strcmp(unit->state.load, "loaded"))
+                print_order(check, unit);
+        if (!strcmp(unit->state.active, "active"))
                 memcpy(check->health, found.health, sizeof(found.health));
         return f->code == NB_NONE ? 0 : -EPROTO;
 }

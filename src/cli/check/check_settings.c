@@ -48,9 +48,8 @@ bool nb_check_is_readable_to_installer(const struct stat *st) {
 
 static int check_file(struct nb_check *check, const char *path, enum nb_code code,
                       struct nb_failure *f) {
-        const char *service = check->units.service.data;
-        bool has_all_users = nb_unit_has_word(service, "LoadState", "loaded") &&
-                             nb_unit_has_word(service, "PrivateUsers", "no");
+        const struct nb_unit *service = &check->units.service;
+        bool has_all_users = !strcmp(service->state.load, "loaded") && !service->has_private_users;
         struct stat st;
 
         /* With an access control list, owner and mode do not decide. */

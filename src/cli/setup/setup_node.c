@@ -83,14 +83,14 @@ __attribute__((noreturn)) static void run_child(const char *health, bool is_last
 
 /* Where kubelet tells its health; "": nowhere, or that cannot be found out. */
 static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_HEALTH_SIZE]) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         struct nb_sources sources = { 0 };
         struct nb_kubelet_findings found;
 
         ret[0] = '\0';
-        if (nb_kubelet_show(&text) < 0)
+        if (nb_kubelet_show(&unit) < 0)
                 return 0;
-        if (nb_kubelet_check(&sources, text.data, &setup->now, &found) < 0)
+        if (nb_kubelet_check(&sources, &unit, &setup->now, &found) < 0)
                 return -ENOMEM;
         memcpy(ret, found.health, sizeof(found.health));
         return 0;

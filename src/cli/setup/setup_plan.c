@@ -233,15 +233,15 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
 /* LoadCredentialEncrypted= also searches the stores of plain text, and fails to decrypt what it
  * finds there. */
 static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         struct nb_failure ignored = { 0 };
 
         if (setup->root || !nb_systemd_is_running() ||
-            nb_unit_read(NB_SETUP_UNIT, &text, &ignored) < 0)
+            nb_unit_read(NB_SETUP_UNIT, &unit, &ignored) < 0)
                 return 0;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 if (setup->steps[i] == NB_SETUP_WRITE &&
-                    nb_service_decrypts(text.data, nb_setup_secret_names[i]))
+                    nb_service_decrypts(&unit, nb_setup_secret_names[i]))
                         return nb_failure_set(
                                 f, NB_USAGE, 0,
                                 "a drop-in with LoadCredentialEncrypted=%s accepts no plain text, "

@@ -92,7 +92,7 @@ static void find_queue(struct watch *watch) {
                 watch->n_queued++;
         if (watch->n_queued <= QUEUED_LOOKS)
                 return;
-        nb_unit_find_blocker(NB_SETUP_UNIT, blocker);
+        nb_unit_find_blocker(state, blocker);
         if (blocker[0])
                 snprintf(state->status, sizeof(state->status),
                          NB_SETUP_UNIT " is queued until %s has started%s", blocker, watch->since);
@@ -121,14 +121,14 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
 /* The journal has the reason or, if the program did not run, systemd. If neither can be read,
  * reports the result and exit status from systemd. */
 static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         const struct nb_unit_state *state = &watch->state;
         enum nb_code code = nb_failure_find(watch->failure.error);
         int r;
 
-        if (nb_unit_read(NB_SETUP_UNIT, &text, f) < 0)
+        if (nb_unit_read(NB_SETUP_UNIT, &unit, f) < 0)
                 return -EPROTO;
-        if (nb_service_find_obstacle(text.data, f)) {
+        if (nb_service_find_obstacle(&unit, f)) {
                 nb_failure_add(f, "%s", more);
                 return -EPROTO;
         }

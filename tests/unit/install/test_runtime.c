@@ -10,58 +10,67 @@
 
 struct runtime_case {
         const char *name;
-        const char *unit;            /* of nb_kubelet_show() */
-        const char *binary, *config; /* /bin/kubelet, /config; NULL: none */
-        const char *file;            /* named by EnvironmentFile= */
+        const char *command, *environment; /* ExecStart=; Environment=: words */
+        const char *binary, *config;       /* /bin/kubelet, /config; NULL: none */
+        const char *file;                  /* named by EnvironmentFile= */
         const char *cri_socket, *expected;
         bool is_remote_needed;
 };
 
 static struct runtime_case cases[] = {
         { "no unit", .expected = DEFAULT },
-        { "no argument", .unit = "ExecStart=/bin/kubelet --v=2\n", .expected = DEFAULT },
-        { "an argument",
-          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=unix:///a --v=2\n",
+        { "no argument", .command = "/bin/kubelet --v=2", .expected = DEFAULT },
+        { "an argument", .command = "/bin/kubelet --container-runtime-endpoint=unix:///a --v=2",
           .expected = "unix:///a" },
-        { "a path as an argument", .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint /a",
+        { "a path as an argument", .command = "/bin/kubelet --container-runtime-endpoint /a",
           .expected = "unix:///a" },
-        { "the last argument",
-          .unit = "Environment=A=--container-runtime-endpoint=unix:///b\n"
-                  "ExecStart=/bin/kubelet --container-runtime-endpoint=unix:///a $A\n",
+        { "the last argument", .environment = "A=--container-runtime-endpoint=unix:///b",
+          .command = "/bin/kubelet --container-runtime-endpoint=unix:///a $A",
           .expected = "unix:///b" },
-        { "an environment file", .unit = "ExecStart=/bin/kubelet $A\n",
+        { "an environment file", .command = "/bin/kubelet $A",
           .file = "A=\"--container-runtime-endpoint=unix:///c\"\n", .expected = "unix:///c" },
         { "a variable as an argument", .config = "containerRuntimeEndpoint: unix:///d\n",
-          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=${A} --config=/config\n",
+          .command = "/bin/kubelet --container-runtime-endpoint=${A} --config=/config",
           .expected = "unix:///d" },
         { "another protocol",
-          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=tcp://10.0.0.1:1\n",
+          .command = "/bin/kubelet --container-runtime-endpoint=tcp://10.0.0.1:1",
           .expected = DEFAULT },
         { "the configuration file that an argument names", .config = "containerRuntimeEndpoint: /d",
-          .unit = "ExecStart=/bin/kubelet --config=/config\n", .expected = "unix:///d" },
+          .command = "/bin/kubelet --config=/config", .expected = "unix:///d" },
         { "the setting", .cri_socket = "unix:///s",
-          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=unix:///a\n",
+          .command = "/bin/kubelet --container-runtime-endpoint=unix:///a",
           .expected = "unix:///s" },
         { "the setting and a kubelet of 1.23", .cri_socket = "unix:///s",
-          .binary = HELP "s: 'docker', 'remote'.", .unit = "ExecStart=/bin/kubelet --v=2\n",
+          .binary = HELP "s: 'docker', 'remote'.", .command = "/bin/kubelet --v=2",
           .expected = "unix:///s", .is_remote_needed = true },
         { "the setting and a kubelet of 1.24", .cri_socket = "unix:///s",
-          .binary = HELP ": 'remote'.", .unit = "ExecStart=/bin/kubelet --v=2\n",
-          .expected = "unix:///s" },
+          .binary = HELP ": 'remote'.", .command = "/bin/kubelet --v=2", .expected = "unix:///s" },
         { "the setting and an empty kubelet", .cri_socket = "unix:///s", .binary = "",
-          .unit = "ExecStart=/bin/kubelet --v=2\n", .expected = "unix:///s" },
+          .command = "/bin/kubelet --v=2", .expected = "unix:///s" },
         { "the setting and a folder as kubelet", .cri_socket = "unix:///s", .binary = "x",
-          .unit = "ExecStart=/bin --v=2\n", .expected = "unix:///s" },
+          .command = "/bin --v=2", .expected = "unix:///s" },
         { "a kubelet of 1.23 and no setting", .binary = HELP "s: 'docker', 'remote'.",
-          .unit = "ExecStart=/bin/kubelet --v=2\n", .expected = DEFAULT },
+          .command = "/bin/kubelet --v=2", .expected = DEFAULT },
 };
+
+static void add_words(struct nb_unit *unit, enum nb_unit_list list, const char *words) {
+        char text[256];
+
+        unit->lists[list].max = sizeof(text);
+        if (!words)
+                return;
+        (void)snprintf(text, sizeof(text), "%s", words);
+        for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+                nb_buffer_append(&unit->lists[list], word, strlen(word) + 1);
+}
 
 static void finds_the_socket(void **state) {
         const struct runtime_case *c = *state;
         struct nb_context context = { 0 };
         struct nb_runtime runtime;
         struct folder folder;
-        char unit[512];
+        struct nb_unit unit = { 0 };
+        char path[sizeof(folder.path) + sizeof("/file")];
 
         folder_skip_without_lookup();
         folder_make(&folder);
@@ -75,9 +84,12 @@ static void finds_the_socket(void **state) {
                 folder_put(&folder, "/config", c->config);
         if (c->file)
                 folder_put(&folder, "/file", c->file);
-        (void)snprintf(unit, sizeof(unit), "EnvironmentFiles=%s/file yes\n%s", folder.path,
-                       c->unit ? c->unit : "");
-        assert_int_equal(nb_runtime_find_by_unit(&context, c->unit ? unit : NULL, &runtime), 0);
+        (void)snprintf(path, sizeof(path), "%s/file", folder.path);
+        add_words(&unit, NB_UNIT_COMMAND, c->command);
+        add_words(&unit, NB_UNIT_ENVIRONMENT, c->environment);
+        add_words(&unit, NB_UNIT_ENVIRONMENT_FILES, path);
+        assert_int_equal(nb_runtime_find_by_unit(&context, &unit, &runtime), 0);
+        nb_unit_done(&unit);
         assert_string_equal(runtime.endpoint, c->expected);
         assert_int_equal(runtime.is_remote_needed, c->is_remote_needed);
         folder_remove(&folder);
@@ -98,13 +110,15 @@ int fstat(int fd, struct stat *st) {
 
 static bool is_remote_needed(const struct folder *folder) {
         struct nb_context context = { .root_fd = folder->fd };
+        struct nb_unit unit = { 0 };
         struct nb_runtime runtime;
 
+        add_words(&unit, NB_UNIT_COMMAND, "/bin/kubelet --v=2");
         nb_settings_init(&context.settings);
         (void)snprintf(context.settings.cri_socket, sizeof(context.settings.cri_socket),
                        "unix:///s");
-        assert_int_equal(
-                nb_runtime_find_by_unit(&context, "ExecStart=/bin/kubelet --v=2\n", &runtime), 0);
+        assert_int_equal(nb_runtime_find_by_unit(&context, &unit, &runtime), 0);
+        nb_unit_done(&unit);
         return runtime.is_remote_needed;
 }
 
