@@ -32,6 +32,7 @@ struct kubelet {
         struct nb_sources *sources;
         const struct nb_unit *unit;
         const struct nb_settings *settings;
+        const struct nb_last *last; /* NULL: unknown */
         struct nb_buffer arguments; /* of the command line, variables and EnvironmentFile=, in this
                                        order: the last one wins */
         char config[PATH_MAX];      /* --config; "" for none */
@@ -170,33 +171,15 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         return 0;
 }
 
-/* The stage "configure" reads the file from the cluster, and "install" writes it. */
-static int find_attempt(const struct nb_unit_entry *entry, void *userdata) {
-        struct nb_unit_entry *last = userdata;
-        const char *stage = entry->fields[NB_FIELD_STAGE];
-
-        if (strcmp(stage, "configure") != 0 && strcmp(stage, "install") != 0)
-                return 0;
-        *last = *entry;
-        return -1;
-}
-
-/* If the newest run of the service could not read the file, another one fails in the same way until
- * the cause is removed. */
+/* If the newest start of the service could not read the file, another one fails in the same way
+ * until the cause is removed. */
 static bool add_failed_attempt(struct kubelet *kubelet) {
-        _cleanup_(nb_unit_journal_freep) struct sd_journal *journal = NULL;
-        struct nb_unit_entry *failure = &kubelet->ret->failure;
-        enum nb_code code;
+        const struct nb_last *last = kubelet->last;
 
-        if (nb_unit_journal_open_run(NB_SERVICE_UNIT, find_attempt, failure, &journal) < 0)
-                failure->error[0] = '\0';
-        code = nb_failure_find(failure->error);
-        if (code == NB_NONE) {
-                failure->error[0] = '\0';
+        if (!last || !last->code[0] || !nb_last_is(last, NB_LAST_KEPT))
                 return false;
-        }
-        add_finding(kubelet, NB_KUBELET_BAD, "%s", failure->message);
-        kubelet->ret->findings[kubelet->ret->n - 1].code = code;
+        add_finding(kubelet, NB_KUBELET_BAD, "%s", last->detail);
+        kubelet->ret->findings[kubelet->ret->n - 1].code = nb_failure_find(last->code);
         return true;
 }
 
@@ -392,7 +375,6 @@ static int check_all(struct kubelet *kubelet) {
 
         kubelet->arguments = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
         kubelet->ret->n = 0;
-        kubelet->ret->failure.error[0] = '\0';
         kubelet->ret->health[0] = '\0';
         if (check_unit(kubelet)) {
                 check_binary(kubelet);
@@ -411,10 +393,13 @@ static int check_all(struct kubelet *kubelet) {
 }
 
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
-                     const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings) {
-        struct kubelet kubelet = {
-                .sources = sources, .unit = unit, .settings = settings, .ret = ret_findings
-        };
+                     const struct nb_settings *settings, const struct nb_last *last,
+                     struct nb_kubelet_findings *ret_findings) {
+        struct kubelet kubelet = { .sources = sources,
+                                   .unit = unit,
+                                   .settings = settings,
+                                   .last = last,
+                                   .ret = ret_findings };
 
         return check_all(&kubelet);
 }

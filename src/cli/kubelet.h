@@ -6,7 +6,7 @@
  * configuration file, node name, container runtime socket, and swap. Used by `check` and `setup`.
  */
 
-#include "base/secret.h"
+#include "files/last.h"
 #include "settings/kubelet_unit.h"
 #include "settings/settings.h"
 #include "system/sources.h"
@@ -29,15 +29,14 @@ struct nb_kubelet_finding {
 struct nb_kubelet_findings {
         struct nb_kubelet_finding findings[NB_KUBELET_FINDINGS_MAX];
         unsigned n;
-        /* The journal entry of a finding whose code is not NB_KUBELET_UNPREPARED; .error is "" */
-        struct nb_unit_entry failure;
         /* Where a kubelet that runs answers GET /healthz: "127.0.0.1:10248"; "": nowhere */
         char health[NB_KUBELET_HEALTH_SIZE];
 };
 
-/* `unit` is that of nb_kubelet_show(). 0 or -ENOMEM. */
+/* `unit` is that of nb_kubelet_show(), and `last` that of nb_last_read(), or NULL. 0 or -ENOMEM. */
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
-                     const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings);
+                     const struct nb_settings *settings, const struct nb_last *last,
+                     struct nb_kubelet_findings *ret_findings);
 
 /* For setup, which then starts the join: prints why kubelet cannot start, as far as this can be
  * seen. */

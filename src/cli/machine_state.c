@@ -93,13 +93,11 @@ static bool is_queued(const struct nb_unit_state *unit) {
 static int find_cause(struct nb_sources *sources, const struct nb_unit *kubelet,
                       struct nb_machine_state *state, struct nb_kubelet_finding *ret) {
         struct nb_kubelet_findings found;
-        int r = nb_kubelet_check(sources, kubelet, &state->settings, &found);
+        int r = nb_kubelet_check(sources, kubelet, &state->settings, &state->last, &found);
 
         for (unsigned i = 0; r >= 0 && i < found.n && !ret->text[0]; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD)
                         *ret = found.findings[i];
-        if (r >= 0 && ret->text[0] && ret->code != NB_KUBELET_UNPREPARED)
-                state->last_failure = found.failure;
         return r;
 }
 
@@ -220,38 +218,30 @@ static void add_renaming(struct nb_machine_state *state) {
 
 /* --- A machine without --- */
 
-/* What the journal says of the last join. */
-static bool is_last_outcome(const struct nb_machine_state *state,
-                            enum nb_timeline_outcome outcome) {
-        return state->timeline_r > 0 && state->timeline.outcome == outcome;
-}
-
-/* Without systemd, the journal alone says what became of the join. */
-static bool is_join_in(const struct nb_machine_state *state, enum nb_timeline_outcome outcome) {
-        return !state->service.active[0] && is_last_outcome(state, outcome);
+/* Without systemd, the last words of the service alone say what became of the join. */
+static bool is_join_in(const struct nb_machine_state *state, const char *last) {
+        return !state->service.active[0] && nb_last_is(&state->last, last);
 }
 
 static void adopt_code(struct nb_machine_state *state) {
-        enum nb_code code = nb_failure_find(state->timeline.code);
+        enum nb_code code = nb_failure_find(state->last.code);
 
         if (code != NB_NONE)
                 state->why.code = code;
 }
 
-/* What the join waits for is in the journal; systemd knows the stage. */
+/* If the service has not said what it waits for, systemd knows the stage. */
 static void judge_wait(struct nb_machine_state *state) {
-        const struct nb_timeline *timeline = &state->timeline;
+        const struct nb_last *last = &state->last;
         const char *status = state->service.status;
-        char since[NB_RFC3339_SIZE], waiting_since[NB_RFC3339_SIZE];
+        char since[NB_RFC3339_SIZE];
 
-        nb_time_format((time_t)((state->service.begun_usec > 0 ? state->service.begun_usec
-                                                               : timeline->begin_usec) /
-                                1000000),
-                       since);
-        if (is_last_outcome(state, NB_TIMELINE_UNDER_WAY) && timeline->code[0]) {
-                nb_time_format((time_t)(timeline->waiting_since_usec / 1000000), waiting_since);
+        nb_time_format((time_t)(state->service.begun_usec / 1000000), since);
+        if (state->service.begun_usec == 0)
+                NB_TEXT_COPY_LINE(since, last->since);
+        if (nb_last_is(last, NB_LAST_JOINING) && last->code[0]) {
                 CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s, waiting since %s (%s): %s",
-                         since, waiting_since, timeline->code, timeline->message);
+                         since, last->since, last->code, last->detail);
                 adopt_code(state);
         } else {
                 CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s%s%s", since,
@@ -259,9 +249,8 @@ static void judge_wait(struct nb_machine_state *state) {
         }
 }
 
-/* Without an entry in the journal, systemd has the reason, too. */
 static void judge_failure(struct nb_machine_state *state) {
-        const struct nb_timeline *timeline = &state->timeline;
+        const struct nb_last *last = &state->last;
         const char *status = state->service.status;
 
         if (state->obstacle.code != NB_NONE) {
@@ -269,15 +258,13 @@ static void judge_failure(struct nb_machine_state *state) {
                 state->why = state->obstacle;
                 return;
         }
-        if (is_last_outcome(state, NB_TIMELINE_FAILED) && timeline->code[0])
-                CONCLUDE(state, NB_MACHINE_FAILED, "the last join failed (%s): %s", timeline->code,
-                         timeline->message);
+        if (nb_last_is(last, NB_LAST_FAILED))
+                CONCLUDE(state, NB_MACHINE_FAILED, "the last join failed%s%s%s: %s",
+                         last->code[0] ? " (" : "", last->code, last->code[0] ? ")" : "",
+                         last->detail);
         else
                 CONCLUDE(state, NB_MACHINE_FAILED, "%s",
-                         status[0]                                    ? status
-                         : is_last_outcome(state, NB_TIMELINE_FAILED) ? timeline->message
-                                                                      : NB_SERVICE_UNIT
-                                 " has failed");
+                         status[0] ? status : NB_SERVICE_UNIT " has failed");
         adopt_code(state);
 }
 
@@ -309,11 +296,10 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         /* As long as this is so, starting the service cannot help. */
         if (state->obstacle.code != NB_NONE && state->kind != NB_MACHINE_NOT_YET_VALID)
                 state->why.code = state->obstacle.code;
-        if (state->obstacle.code != NB_NONE || !has_failed ||
-            !is_last_outcome(state, NB_TIMELINE_FAILED) || !state->timeline.code[0])
+        if (state->obstacle.code != NB_NONE || !has_failed || !state->last.code[0])
                 return;
-        nb_failure_add(&state->why, "; the last join failed (%s): %s", state->timeline.code,
-                       state->timeline.message);
+        nb_failure_add(&state->why, "; the last join failed (%s): %s", state->last.code,
+                       state->last.detail);
         /* It also keeps the next start from replacing what is on disk. The remedies for another
          * node and for an expired certificate are a new join line, which repairs more. */
         if (state->kind == NB_MACHINE_UNUSABLE || state->kind == NB_MACHINE_WITHOUT_KUBECONFIG)
@@ -328,9 +314,8 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                  struct nb_machine_state *state) {
         const struct nb_unit_state *service = &state->service;
         enum nb_node_state found = state->node.inspection.state;
-        bool is_activating = is_in(service, "activating") ||
-                             is_join_in(state, NB_TIMELINE_UNDER_WAY),
-             has_failed = is_in(service, "failed") || is_join_in(state, NB_TIMELINE_FAILED),
+        bool is_activating = is_in(service, "activating") || is_join_in(state, NB_LAST_JOINING),
+             has_failed = is_in(service, "failed") || is_join_in(state, NB_LAST_FAILED),
              has_obstacle;
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
@@ -361,6 +346,21 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
         return 0;
 }
 
+/* The program that was killed could not say so, but systemd knows. */
+static void read_last(struct nb_machine_state *state) {
+        const struct nb_unit_state *service = &state->service;
+        struct nb_last *last = &state->last;
+
+        nb_last_read(-1, service, last);
+        if (!nb_last_is(last, NB_LAST_JOINING) || !service->active[0] ||
+            is_in(service, "activating"))
+                return;
+        NB_TEXT_COPY_LINE(last->state, NB_LAST_FAILED);
+        last->code[0] = '\0';
+        snprintf(last->detail, sizeof(last->detail), NB_SERVICE_UNIT " was ended (%s)",
+                 service->result);
+}
+
 int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *units,
                      struct nb_machine_state *ret_state) {
         struct nb_failure f = { 0 };
@@ -369,7 +369,7 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
 
         *ret_state = (struct nb_machine_state){ .service = units->service.state,
                                                 .kubelet = units->kubelet.state };
-        ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
+        read_last(ret_state);
         if (nb_documents_merge(sources, NULL, NULL, &ret_state->settings,
                                &ret_state->settings_failure) < 0)
                 nb_documents_salvage(sources, &ret_state->settings);
@@ -417,10 +417,9 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
         state = ret_units->service.state;
         if (is_in(&state, "activating"))
                 return;
-        if (!state.has_job)
+        if (!state.has_job && is_queued(&ret_units->kubelet.state))
                 state = ret_units->kubelet.state;
-        if (is_queued(&state))
-                nb_unit_find_blocker(&state, ret_units->blocker);
+        nb_unit_find_blocker(&state, ret_units->blocker);
         if (ret_units->blocker[0] && nb_unit_show(ret_units->blocker, &state, &ignored) >= 0)
                 ret_units->blocker_begun_usec = state.begun_usec;
 }
@@ -509,11 +508,10 @@ bool nb_machine_is_joining(const struct nb_machine_state *state) {
 void nb_machine_adopt_fields(const struct nb_machine_state *state) {
         const struct nb_present *present = &state->node.present;
 
+        if (state->last.code[0] && state->why.code == nb_failure_find(state->last.code))
+                nb_last_adopt_fields(&state->last);
         if (present->has_record && nb_record_is_by_supervisor(&present->record))
                 nb_log_field(NB_FIELD_CLUSTER, "k3s");
-        if (state->last_failure.error[0] &&
-            state->why.code == nb_failure_find(state->last_failure.error))
-                nb_unit_entry_adopt_fields(&state->last_failure);
         if (state->why.code == NB_MACHINE_COPIED || state->why.code == NB_NODE_RENAMED)
                 nb_log_field(NB_FIELD_NODE, "%s", state->node.inspection.node);
 }

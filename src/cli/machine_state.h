@@ -3,11 +3,11 @@
 
 /*
  * The state of this machine, for every command that shows it: setup, status and check. Begins with
- * what is on disk (nb_node_inspect_disk()), and adds the service, its journal and kubelet.
+ * what is on disk (nb_node_inspect_disk()), and adds the service, what it has told, and kubelet.
  * Asks no server.
  */
 
-#include "cli/status/timeline.h"
+#include "files/last.h"
 #include "node/present.h"
 #include "settings/kubelet_unit.h"
 #include "system/sources.h"
@@ -60,9 +60,8 @@ struct nb_machine_state {
         struct nb_settings settings;        /* as far as they are valid, for hints about kubelet */
         struct nb_failure settings_failure; /* why they cannot be used; NB_NONE: they can */
         struct nb_unit_state service, kubelet; /* .active is "" if systemd does not answer */
-        int timeline_r;                        /* as nb_timeline_read() returned */
-        struct nb_timeline timeline;
-        struct nb_unit_entry last_failure; /* of that join, or behind `why` */
+        struct nb_last
+                last; /* of a join that has ended, whatever the end, .state is never "joining" */
 
         enum nb_machine_kind kind;
         struct nb_failure obstacle; /* why systemd cannot start the service; also part of `why` */
@@ -102,5 +101,5 @@ time_t nb_machine_renewal(const struct nb_machine_state *state);
 /* The next start of the service joins, or a join is under way. */
 bool nb_machine_is_joining(const struct nb_machine_state *state);
 
-/* Sets the fields of the journal entry behind `why`, for nb_log_print_remedy(). */
+/* Sets the fields of the failure behind `why`, for nb_log_print_remedy(). */
 void nb_machine_adopt_fields(const struct nb_machine_state *state);

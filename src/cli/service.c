@@ -199,6 +199,11 @@ static bool refuse_result(const struct nb_unit *service, struct nb_failure *why)
         else if (!strcmp(unit->result, "resources"))
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd cannot start " NB_SERVICE_UNIT " (resources)");
+        else if (!strcmp(unit->active, "inactive") && unit->condition_usec > 0 &&
+                 !unit->is_condition_met)
+                (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
+                                     "systemd does not start " NB_SERVICE_UNIT
+                                     " (a condition in the unit is not met)");
         else if (!strcmp(unit->result, "start-limit-hit"))
                 (void)nb_failure_set(why, NB_START_LIMIT, 0,
                                      NB_SERVICE_UNIT " was started too often (start-limit-hit)");

@@ -8,6 +8,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "files/handoff.h"
+#include "files/last.h"
 #include "files/platform_note.h"
 #include "files/record.h"
 #include "kube/node_name.h"
@@ -54,6 +55,10 @@ static int verify_settings(const char *text) {
         return nb_settings_merge(&settings, &source, text, strlen(text), &ignored);
 }
 
+static int verify_code(const char *text) {
+        return nb_failure_find(text) == NB_NONE ? -EINVAL : 0;
+}
+
 static int verify_volume(const char *text) {
         return !strcmp(text, "config-2") || !strcmp(text, "cidata") ? 0 : -EINVAL;
 }
@@ -66,6 +71,7 @@ FORM(node_name, TEXT, "a node name", verify_node_name);
 FORM(endpoint, TEXT, "HOST:PORT", verify_endpoint);
 FORM(cloud, TEXT, "the name of a cloud", verify_cloud);
 FORM(volume, TEXT, "'config-2' or 'cidata'", verify_volume);
+FORM(code, TEXT, "a code of failures.def", verify_code);
 FORM(settings, TEXT, "settings", verify_settings);
 FORM(word, TEXT, "a word", NULL, NB_LOWER NB_UPPER NB_DIGITS "._-");
 FORM(csr_name, TEXT, "the name of a CSR", NULL, NB_LOWER NB_UPPER NB_DIGITS "-_.:");
@@ -80,6 +86,7 @@ FORM(pem, PEM, "PEM");
 FORM(ca, TEXT, "PEM", NULL, NB_LOWER NB_UPPER NB_DIGITS "-+/= \n");
 FORM(pins, PINS, NULL);
 FORM(boolean, BOOL, NULL);
+FORM(number, NUMBER, NULL);
 
 /* --- Fields --- */
 
@@ -91,12 +98,19 @@ FORM(boolean, BOOL, NULL);
 #define FIELD(of, key, form, presence, member) COUNTED(of, key, form, presence, member, 0)
 
 /* The fields of struct nb_provenance, for the handoff and the record. */
-#define PROVENANCE(of) \
+#define PROVENANCE(of, stage) \
+        NB_STAGES(stage) \
         FIELD(of, "endpoint", endpoint, REQUIRED, provenance.endpoint), \
                 FIELD(of, "csr", csr_name, MAY_BE_EMPTY, provenance.csr), \
                 FIELD(of, "tokenID", token_id, MAY_BE_EMPTY, provenance.token_id), \
                 FIELD(of, "tokenSource", line, REQUIRED, provenance.token_source)
 #define FIELDS(of, array) (array), N_ELEMENTS(array), sizeof(struct of)
+
+const char *const nb_stage_names[_NB_STAGE_N] = {
+#define NB_STAGE(ID, name) [NB_STAGE_##ID] = name,
+        NB_STAGES(NB_STAGE)
+#undef NB_STAGE
+};
 
 /* --- joined.json --- */
 
@@ -110,7 +124,9 @@ static const struct nb_state_field joined_fields[] = {
         JOINED("server", url, REQUIRED, cluster.server),
         JOINED("tlsServerName", tls_server_name, MAY_BE_EMPTY, cluster.tls_server_name),
         JOINED("proxyURL", proxy_url, MAY_BE_EMPTY, cluster.proxy_url),
-        PROVENANCE(nb_handoff),
+#define STAGE(ID, name) JOINED(name "Usec", number, OPTIONAL, provenance.usec[NB_STAGE_##ID]),
+        PROVENANCE(nb_handoff, STAGE),
+#undef STAGE
         JOINED("metadata", cloud, OPTIONAL, metadata),
         JOINED("k3sHash", sha256, OPTIONAL, k3s_hash),
 };
@@ -158,6 +174,27 @@ const struct nb_state_file nb_platform_file = { "platform.json", NB_METADATA_MAL
                                                 FIELDS(nb_platform, platform_fields),
                                                 .is_open = true };
 
+/* --- last.json --- */
+
+#define LAST(...) FIELD(nb_last, __VA_ARGS__)
+
+static const struct nb_state_field last_fields[] = {
+        LAST("invocation", word, OPTIONAL, invocation),
+        LAST("state", word, REQUIRED, state),
+        LAST("since", time, REQUIRED, since),
+        LAST("code", code, OPTIONAL, code),
+        LAST("detail", line, OPTIONAL, detail),
+        LAST("csr", line, OPTIONAL, fields[NB_FIELD_CSR]),
+        LAST("endpoint", line, OPTIONAL, fields[NB_FIELD_ENDPOINT]),
+        LAST("node", line, OPTIONAL, fields[NB_FIELD_NODE]),
+        LAST("tokenID", line, OPTIONAL, fields[NB_FIELD_TOKEN_ID]),
+        LAST("user", line, OPTIONAL, fields[NB_FIELD_USER]),
+        LAST("cluster", line, OPTIONAL, fields[NB_FIELD_CLUSTER]),
+};
+
+const struct nb_state_file nb_last_file = { NB_LAST_NAME, NB_INSTALLED_MALFORMED,
+                                            NB_INSTALLED_MALFORMED, FIELDS(nb_last, last_fields) };
+
 /* --- node-bootstrap.json --- */
 
 #define RECORD(...) FIELD(nb_record, __VA_ARGS__)
@@ -168,7 +205,9 @@ static const struct nb_state_field record_fields[] = {
         RECORD("machineID", sha256, OPTIONAL, facts.machine_id),
         RECORD("hardwareID", sha256, OPTIONAL, facts.hardware_id),
         RECORD("server", url, REQUIRED, server),
-        PROVENANCE(nb_record),
+#define STAGE(ID, name) RECORD(name "Usec", number, OPTIONAL, provenance.usec[NB_STAGE_##ID]),
+        PROVENANCE(nb_record, STAGE),
+#undef STAGE
         RECORD("joinedAt", time, REQUIRED, joined_at),
         RECORD("certificate", path, REQUIRED, certificate),
         RECORD("discovery", word, OPTIONAL, discovery),

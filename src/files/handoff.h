@@ -61,6 +61,7 @@ struct nb_inspection {
         bool is_copy;                    /* of the machine in the record (node/machine_facts.h) */
         bool is_maybe_copy;              /* if facts that are unknown now differ too */
         bool is_renamed;                 /* the node was named after another host name */
+        bool is_installed;               /* by this process */
         char changed[32]; /* "machine ID": what alone differs from the record; "" for nothing. Of a
                              node that the settings named, the host name does not count. */
         char not_after[32]; /* RFC 3339; "" if unknown */

@@ -24,12 +24,35 @@ struct nb_facts {
         char machine_id[NB_FACT_HASH_SIZE], hardware_id[NB_FACT_HASH_SIZE];
 };
 
+/* The stages of a join, in their order. */
+#define NB_STAGES(OF) \
+        OF(PREPARE, "prepare") /* reading settings and credentials */ \
+        OF(METADATA, "metadata") \
+        OF(DISCOVER, "discover") \
+        OF(CONNECT, "connect") \
+        OF(NODE, "node") \
+        OF(REQUEST, "request") \
+        OF(AWAIT, "await") \
+        OF(CONFIGURE, "configure") \
+        OF(HAND_OVER, "hand-over") \
+        OF(INSTALL, "install")
+
+enum nb_stage {
+#define NB_STAGE(ID, name) NB_STAGE_##ID,
+        NB_STAGES(NB_STAGE)
+#undef NB_STAGE
+                _NB_STAGE_N,
+};
+
+extern const char *const nb_stage_names[_NB_STAGE_N];
+
 /* How the machine joined, as `join` reports it. */
 struct nb_provenance {
         char endpoint[NB_URL_MAX];
         char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
         char token_id[8];              /* "" if the token was not a bootstrap token */
         char token_source[NB_TOKEN_SOURCE_MAX + 1];
+        uint64_t usec[_NB_STAGE_N]; /* how long each stage took; 0: unknown, or there was none */
 };
 
 struct nb_record {

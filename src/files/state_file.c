@@ -10,6 +10,8 @@
 #include "files/state_file.h"
 #include "settings/settings.h"
 
+#define NUMBER_MAX (INT64_C(1) << 53)
+
 /* A file that has had only one version does not set it. */
 static int get_version(const struct nb_state_file *file) {
         return file->version > 0 ? file->version : 1;
@@ -43,6 +45,9 @@ static void put_field(struct nb_json_writer *writer, const struct nb_state_field
                 break;
         case NB_STATE_BOOL:
                 nb_json_put_boolean(writer, field->key, *(const bool *)member);
+                break;
+        case NB_STATE_NUMBER:
+                nb_json_put_integer(writer, field->key, *(const int64_t *)(const void *)member);
         }
 }
 
@@ -52,6 +57,8 @@ static bool is_empty(const struct nb_state_field *field, const char *from) {
         /* A false boolean also begins with a zero byte. */
         if (field->form->kind == NB_STATE_PEM)
                 text = *(char *const *)text;
+        if (field->form->kind == NB_STATE_NUMBER)
+                return *(const uint64_t *)(const void *)text == 0;
         return !text || !text[0];
 }
 
@@ -173,6 +180,17 @@ static int take_pins(struct reader *reader, const struct nb_state_field *field, 
         return 0;
 }
 
+static int take_number(struct reader *reader, const struct nb_state_field *field, char *ret) {
+        int64_t number = nb_json_integer(&reader->json, field->key);
+
+        if (number < 0 || number > NUMBER_MAX)
+                return nb_failure_set(reader->json.f, reader->file->code, 0,
+                                      "%s: %s: expected 0 to 2^53, found %lld", reader->file->name,
+                                      field->key, (long long)number);
+        *(int64_t *)(void *)(ret + field->offset) = number;
+        return 0;
+}
+
 static int take_all(struct reader *reader, char *ret) {
         const struct nb_state_file *file = reader->file;
         int r;
@@ -187,8 +205,9 @@ static int take_all(struct reader *reader, char *ret) {
                                                                          field->key) > 0;
                         continue;
                 }
-                r = field->form->kind == NB_STATE_PINS ? take_pins(reader, field, ret)
-                                                       : take_text(reader, field, ret);
+                r = field->form->kind == NB_STATE_PINS     ? take_pins(reader, field, ret)
+                    : field->form->kind == NB_STATE_NUMBER ? take_number(reader, field, ret)
+                                                           : take_text(reader, field, ret);
                 if (r < 0)
                         return r;
         }

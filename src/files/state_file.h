@@ -30,19 +30,20 @@
 #define NB_HANDOFF_MAX (512 * 1024) /* bytes of any state file */
 #define NB_PENDING_KEY_MAX 4096
 
-/* What the member of the struct is. In JSON, all but the last two are strings. */
+/* What the member of the struct is. In JSON, all but the last three are strings. */
 enum nb_state_kind {
         NB_STATE_TEXT, /* char[] */
         NB_STATE_URL,  /* struct nb_url */
         NB_STATE_PEM,  /* char *, allocated */
         NB_STATE_PINS, /* uint8_t[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE] */
         NB_STATE_BOOL,
+        NB_STATE_NUMBER, /* uint64_t */
 };
 
 enum nb_state_presence {
         NB_STATE_REQUIRED,     /* text is not empty */
         NB_STATE_MAY_BE_EMPTY, /* the key is required */
-        NB_STATE_OPTIONAL,     /* not written if "" or false; "" or false if missing */
+        NB_STATE_OPTIONAL,     /* not written if "", false or 0; "", false or 0 if missing */
 };
 
 /* What a value looks like. */

@@ -23,7 +23,6 @@
 #include "system/privilege.h"
 #include "system/sources.h"
 
-#define STATUS_MAX 1024
 #define STATUS_PAUSE_MS 250
 #define STATUSES_MAX 1024 /* more than the buffer of the socket has room for */
 
@@ -165,17 +164,20 @@ static int run_sweeper(struct sweeper *sweeper) {
 
 /* An older status is out of date. Ends at an empty record as at the end of the channel: only a
  * hostile child sends one, and it delays nothing but its own statuses. */
-static void pass_last_status(int channel) {
-        char status[STATUS_MAX], line[STATUS_MAX] = "";
+static void pass_last_status(const struct nb_child *child, int channel) {
+        char status[NB_STATUS_MAX + 1] = "", line[1024];
         ssize_t n = 1;
 
         for (int i = 0; i < STATUSES_MAX && n > 0; i++) {
-                n = recv(channel, status, sizeof(status), MSG_DONTWAIT);
+                n = recv(channel, status, NB_STATUS_MAX, MSG_DONTWAIT);
                 if (n > 0)
-                        nb_text_copy_line(status, (size_t)n, line, sizeof(line));
+                        status[n] = '\0';
         }
-        if (line[0])
-                nb_log_status("%s", line);
+        if (!status[0])
+                return;
+        nb_tell_heard(child->teller, status);
+        nb_text_copy_line(status, strcspn(status, "\n"), line, sizeof(line));
+        nb_log_status("%s", line);
 }
 
 /* Returns 0 if no signal is pending. */
@@ -230,7 +232,7 @@ static int watch_child(const struct nb_child *child, pid_t pid, int channel, int
                         (void)kill(pid, number);
                 if (polls[1].revents) {
                         is_open = !(polls[1].revents & (POLLHUP | POLLRDHUP));
-                        pass_last_status(channel);
+                        pass_last_status(child, channel);
                         child->on_status(child->userdata);
                         status_due_ms = nb_now_ms() + STATUS_PAUSE_MS;
                 }
@@ -243,7 +245,7 @@ static int await_child(const struct nb_child *child, pid_t pid, int channel, int
         int r = watch_child(child, pid, channel, signal_fd, is_stopped);
         int left = run_sweeper(sweeper), status, number;
 
-        pass_last_status(channel);
+        pass_last_status(child, channel);
         if (r < 0)
                 return fail_run(r, "wait", f);
         if (r == 0)

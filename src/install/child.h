@@ -7,8 +7,9 @@
  * restricted this process.
  *
  * The child cannot use systemd's notification socket (NotifyAccess=main). Each datagram that it
- * sends on descriptor NB_STATUS_FD is one status text; this process reduces it to one line and
- * passes it to systemd: at most four a second, and the last one always.
+ * sends on descriptor NB_STATUS_FD is one status text, and maybe the failure that it is about; this
+ * process reduces the text to one line and passes it to systemd, and the failure to last.json: at
+ * most four a second, and the last one always.
  *
  * When the child has ended, or has to end, a third process kills it and every other process of the
  * service except this one, and then empties the state directory (nb_state_empty()). Otherwise a
@@ -21,12 +22,14 @@
 
 #include "base/failure.h"
 #include "install/state_directory.h"
+#include "install/tell.h"
 
 struct nb_child {
         const char *const *argv;      /* argv[0] is the path of the program */
         const struct nb_state *state; /* its owner is the user of the child */
         bool is_service;              /* the control group of this process is that of the service */
         uint64_t timeout_ms;          /* NB_TIME_INFINITE: none */
+        struct nb_teller *teller;     /* hears what the child says of itself; or NULL */
         int sources_fd;               /* of nb_sources_pass(); closed once the child has it */
         /* Called after each status of the child. */
         void (*on_status)(void *userdata);

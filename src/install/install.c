@@ -211,6 +211,7 @@ int nb_install_end(struct nb_context *context, struct nb_inspection *inspection,
         /* With the same key, another attempt would obtain the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
                 clear_state(&state);
+        inspection->is_installed = r > 0;
         if (r != 0)
                 return r < 0 ? r : 0;
         if (is_usable)
@@ -302,16 +303,21 @@ static void report_copy(const struct nb_context *context, const struct nb_inspec
 /* Finishes what was interrupted, and repairs what needs no network. */
 static int settle_node(struct nb_context *context, const struct nb_state *state,
                        struct nb_node *node, struct nb_failure *f) {
+        bool is_installed;
         int r;
 
         if (nb_node_state_is_joined(node->inspection.state))
                 return 0;
         r = finish_interrupted(context, &node->inspection, state, f);
+        is_installed = r > 0;
         if (r >= 0)
                 r = inspect_node(context, node, f);
         if (r >= 0)
                 r = repair_node(context, node, f);
-        return r > 0 ? inspect_node(context, node, f) : r;
+        if (r > 0)
+                r = inspect_node(context, node, f);
+        node->inspection.is_installed = is_installed;
+        return r;
 }
 
 int nb_install_begin(struct nb_context *context, bool is_child_run,

@@ -16,6 +16,7 @@
 #include "kube/kubeconfig_format.h"
 #include "method/cluster_identity.h"
 #include "settings/kubelet_env.h"
+#include "system/clock.h"
 #include "system/log.h"
 
 /* --- What each file has --- */
@@ -184,6 +185,7 @@ struct nb_join_files *nb_join_files_new(const struct nb_context *context, enum n
         files->context = context;
         files->pass = pass;
         files->store_fd = -1;
+        files->begun_usec = nb_now_usec();
         if (previous)
                 files->previous = files->record = *previous;
         nb_settings_client_ca(settings, client_ca);
@@ -373,9 +375,9 @@ static int prepare_all(struct nb_join_files *files, struct nb_failure *f) {
         r = write_certificate(files, f);
         if (r < 0)
                 return r;
-        /* In reverse, so that the record, which has the hashes of the others, is the last. */
+        /* In reverse, since the kubeconfig decides about the CA file. */
         for (unsigned i = _NB_FILE_N; i-- > 0;) {
-                r = prepare_file(files, i);
+                r = i == NB_FILE_RECORD ? 0 : prepare_file(files, i);
                 if (r < 0)
                         return nb_swap_fail(files->files[i].path, r, f);
         }
@@ -390,6 +392,18 @@ static int stage_all(struct nb_join_files *files, struct nb_failure *f) {
                         return r;
         }
         return nb_swap_stage(files->files, _NB_FILE_N, f);
+}
+
+/* The record has the hashes of the other files, and how long they took. */
+static int stage_record(struct nb_join_files *files, struct nb_failure *f) {
+        struct nb_swap *file = &files->files[NB_FILE_RECORD];
+        int r;
+
+        if (files->pass == NB_PASS_JOIN)
+                files->record.provenance.usec[NB_STAGE_INSTALL] =
+                        nb_now_usec() - files->begun_usec;
+        r = prepare_file(files, NB_FILE_RECORD);
+        return r < 0 ? nb_swap_fail(file->path, r, f) : nb_swap_stage(file, 1, f);
 }
 
 static bool is_copied(const struct nb_join_files *files, enum nb_join_file i) {
@@ -471,6 +485,8 @@ int nb_join_files_write(struct nb_join_files *files, struct nb_failure *f) {
                 return 0;
         if (r >= 0)
                 r = stage_all(files, f);
+        if (r >= 0)
+                r = stage_record(files, f);
         if (r >= 0)
                 r = publish_all(files, f);
         if (r < 0)

@@ -77,6 +77,7 @@ struct nb_join_files {
         int found[_NB_FILE_N];                /* 0; -ENOENT; -errno if it cannot be read */
         char pem_name[NB_STORE_NAME_SIZE];    /* the new dated file; "" before it exists */
         int store_fd;
+        uint64_t begun_usec; /* nb_now_usec() */
 };
 
 struct nb_join_file_row {

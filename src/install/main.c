@@ -46,6 +46,7 @@ struct arguments {
         const char *root;
         int root_fd; /* -1 without */
         struct nb_sources *sources;
+        struct nb_teller *teller; /* NULL: not the start of the service */
 };
 
 static const char usage[] = "install [OPTION...]\n\n"
@@ -171,6 +172,7 @@ static bool is_joined_anyway(const struct arguments *arguments, enum step step,
                 return false;
         nb_log_field(NB_FIELD_NODE, "%s", inspection->node);
         nb_log_failure(LOG_WARNING, f);
+        nb_tell(arguments->teller, NB_LAST_KEPT, f);
         if (nb_node_state_has_fallback(before)) {
                 nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                        "joining again failed; keeping the existing certificate, which is valid "
@@ -200,6 +202,9 @@ static int run_locked(const struct arguments *arguments, enum step step,
         r = nb_lock_take(arguments->root, &lock_fd, f);
         if (r >= 0)
                 r = run_step(arguments, step, inspection, f);
+        if (r == 0)
+                nb_tell(arguments->teller, inspection->is_installed ? NB_LAST_JOINED : NB_LAST_KEPT,
+                        NULL);
         return r < 0 && is_joined_anyway(arguments, step, inspection->state, f) ? 0 : r;
 }
 
@@ -246,6 +251,7 @@ static int run_child(const struct arguments *arguments, struct nb_inspection *in
                                   .state = &state,
                                   .is_service = !arguments->root,
                                   .timeout_ms = inspection->timeout_ms,
+                                  .teller = arguments->teller,
                                   .on_status = settle_name,
                                   .userdata = &naming };
         int r;
@@ -293,6 +299,18 @@ static bool is_joined_without(const struct arguments *arguments, enum nb_node_st
         return is_joined_anyway(arguments, END, before, &f);
 }
 
+/* What became of a join that failed, in its own words, if it has left any. */
+static void tell_end(const struct arguments *arguments, const struct nb_child_end *end) {
+        struct nb_failure f = { 0 };
+
+        if (end->status == NB_EXIT_STOPPED)
+                (void)nb_failure_set(&f, NB_STOPPED, 0, "stopped before this machine had joined");
+        else if (arguments->teller && !arguments->teller->last.code[0])
+                (void)nb_failure_set(&f, NB_INTERNAL, 0, "join ended with exit status %d",
+                                     end->status);
+        nb_tell(arguments->teller, NB_LAST_FAILED, f.code == NB_NONE ? NULL : &f);
+}
+
 /* Without a failure, *ret_status is the exit status of the service. */
 static int run_service(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
         struct nb_inspection inspection = { .state = NB_NODE_STATE_ABSENT,
@@ -305,6 +323,7 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
                 return r;
         if (arguments->is_reload)
                 return nb_failure_set(f, NB_JOIN_NEEDED, 0, "%s", inspection.detail);
+        nb_tell(arguments->teller, NB_LAST_JOINING, NULL);
         if (arguments->program[0]) {
                 r = run_child(arguments, &inspection, &end, f);
                 if (r < 0)
@@ -320,6 +339,7 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
                         return 0;
                 if (end.signal > 0 && !end.is_stopped)
                         nb_child_end_like(end.signal);
+                tell_end(arguments, &end);
                 /* A hostile child must not pass for systemd. */
                 *ret_status = end.status < SYSTEMD_STATUS_MIN
                                       ? end.status
@@ -351,6 +371,7 @@ int main(int argc, char *argv[]) {
                 { NULL },
         };
         _cleanup_(nb_sources_done) struct nb_sources sources = { 0 };
+        struct nb_teller teller;
         struct nb_failure f = { 0 };
         int r, status = EXIT_SUCCESS;
 
@@ -373,10 +394,14 @@ int main(int argc, char *argv[]) {
                 return nb_gate_run(arguments.root_fd);
         if (r >= 0) {
                 arguments.sources = &sources;
+                nb_tell_begin(&teller, arguments.root_fd);
+                if (!arguments.is_refresh && !arguments.is_reset && !arguments.is_reload)
+                        arguments.teller = &teller;
                 r = run_service(&arguments, &status, &f);
         }
         if (r >= 0)
                 return status;
+        nb_tell(arguments.teller, NB_LAST_FAILED, &f);
         nb_log_failure(LOG_ERR, &f);
         nb_log_status("Not %s (%s): %s", arguments.is_refresh ? "refreshed" : "joined",
                       nb_failure_info(f.code)->slug, f.detail);

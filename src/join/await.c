@@ -276,5 +276,5 @@ int nb_stage_await(struct nb_join *join, struct nb_failure *f) {
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_REASON, NULL);
-        return r == SUBMIT_AGAIN ? NB_STAGE_REQUEST : 0;
+        return r == SUBMIT_AGAIN ? NB_REQUEST_AGAIN : 0;
 }

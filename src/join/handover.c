@@ -4,6 +4,7 @@
  * handoff. */
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/encoding.h"
 #include "base/macro.h"
@@ -89,6 +90,7 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         nb_http_dismiss(join->api.http);
         if (!handoff.cluster.ca)
                 handoff.cluster.ca = none;
+        memcpy(from->usec, join->usec, sizeof(from->usec));
         snprintf(from->csr, sizeof(from->csr), "%s", join->csr_name);
         snprintf(from->endpoint, sizeof(from->endpoint), "%s", join->endpoint);
         snprintf(from->token_id, sizeof(from->token_id), "%s",

@@ -11,6 +11,7 @@
 #include "base/failure.h"
 #include "crypto/key.h"
 #include "crypto/pkcs10.h"
+#include "files/record.h"
 #include "join/pending.h"
 #include "kube/csr.h"
 #include "kube/kubeconfig.h"
@@ -64,7 +65,8 @@ struct nb_join {
         struct nb_buffer certificate; /* PEM chain, verified */
         struct nb_buffer serving;     /* kubelet's serving certificate, from a supervisor */
 
-        time_t waiting_since; /* 0: not waiting */
+        time_t waiting_since;       /* 0: not waiting */
+        uint64_t usec[_NB_STAGE_N]; /* how long each stage took */
 };
 
 void nb_join_done(struct nb_join *join);

@@ -25,7 +25,8 @@ struct given {
         struct nb_load load;
         struct nb_secret attestation_key;
         int state_fd;
-        uint64_t started_ms; /* of the join */
+        uint64_t started_ms;                /* of the join */
+        uint64_t begun_usec, metadata_usec; /* of this process; how long reading metadata took */
 
         /* The state that install has found on this machine. */
         enum nb_node_state state;
@@ -87,6 +88,9 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .attestation_key = &given->attestation_key,
                 .state_fd = given->state_fd,
                 .deadline_ms = limit_time(given),
+                .usec = { [NB_STAGE_METADATA] = given->metadata_usec,
+                          [NB_STAGE_PREPARE] = nb_now_usec() - given->begun_usec -
+                                               given->metadata_usec },
         };
         uint64_t duration_ms;
         int r;
@@ -126,7 +130,7 @@ static int load_settings(const char *config_directory, struct given *given, stru
 
 static int read_metadata(struct given *given, struct nb_failure *f) {
         struct nb_load *load = &given->load;
-        uint64_t deadline_ms = limit_time(given);
+        uint64_t deadline_ms = limit_time(given), begin_usec = nb_now_usec();
         int r;
 
         r = load->is_metadata_wanted ? nb_load_recognise(load, f) : 0;
@@ -134,6 +138,8 @@ static int read_metadata(struct given *given, struct nb_failure *f) {
                 r = nb_load_metadata(load, deadline_ms, false, f);
                 nb_retry_given_up(deadline_ms, deadline_ms - given->started_ms, "timeout", f);
         }
+        if (load->provider != NB_PROVIDER_NONE)
+                given->metadata_usec = nb_now_usec() - begin_usec;
         nb_sources_done(&given->sources);
         nb_load_report_metadata(load);
         return r;
@@ -206,6 +212,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
                                                      .attestation_key = NB_SECRET_INIT,
                                                      .state_fd = -1,
+                                                     .begun_usec = nb_now_usec(),
                                                      .valid_until = "",
                                                      .name = "" };
         const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT);
@@ -251,13 +258,14 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                 return NB_EXIT_STOPPED;
         }
         if (!given.has_fallback) {
-                nb_log_status("Not joined (%s): %s", nb_failure_info(f->code)->slug, f->detail);
+                nb_log_status_of(f, 0, "Not joined (%s): %s", nb_failure_info(f->code)->slug,
+                                 f->detail);
                 return r;
         }
         nb_log_failure(LOG_WARNING, f);
         nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                "joining again failed; keeping the existing certificate, which is valid until %s",
                given.valid_until);
-        nb_log_status("Already joined; joining again failed: %s", f->detail);
+        nb_log_status_of(f, 0, "Already joined; joining again failed: %s", f->detail);
         return 0;
 }

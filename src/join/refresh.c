@@ -363,8 +363,8 @@ static int warn_without_config(struct nb_failure *f) {
                                   : "when the cause is removed, `systemctl restart "
                                     "node-bootstrap.service` asks again");
         nb_log_failure(LOG_WARNING, f);
-        nb_log_status("Already joined, without kubelet's configuration (%s): %s",
-                      nb_failure_info(f->code)->slug, why.detail);
+        nb_log_status_of(f, 0, "Already joined, without kubelet's configuration (%s): %s",
+                         nb_failure_info(f->code)->slug, why.detail);
         return 0;
 }
 

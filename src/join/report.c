@@ -21,8 +21,9 @@ void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_n
         char since[SINCE_SIZE];
 
         since_text(waiting_since, since);
-        nb_log_status("Waiting since %s UTC: %s; see 'node-bootstrap explain %s'", since, f->detail,
-                      nb_failure_info(f->code)->slug);
+        nb_log_status_of(f, *waiting_since,
+                         "Waiting since %s UTC: %s; see 'node-bootstrap explain %s'", since,
+                         f->detail, nb_failure_info(f->code)->slug);
         if (is_new)
                 nb_log_failure(LOG_WARNING, f);
 }

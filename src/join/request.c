@@ -228,7 +228,7 @@ static int replace_found(struct nb_join *join, const struct nb_csr *csr, const c
                "a new key",
                join->csr_name, difference, csr->username);
         nb_pending_key_drop(join);
-        return NB_STAGE_REQUEST;
+        return NB_REQUEST_AGAIN;
 }
 
 /* Only the CSR has a proof, since its approver may require one; a supervisor of k3s signs at once.

@@ -109,24 +109,24 @@ enum {
 };
 
 static const struct stage {
-        const char *name;
+        enum nb_stage id;
         const char *begun; /* STATUS= while the stage runs; NULL: it takes no time */
         const char *done;  /* journal entry at the end of the stage; NULL: none */
         int (*run)(struct nb_join *join, struct nb_failure *f);
         unsigned needs;
 } stages[] = {
-        { "discover", "Looking for the cluster", "", nb_stage_discover, 0 },
-        { "connect", NULL, NULL, connect_api, 0 },
-        { "node", "Checking that no other node has this name", NULL, nb_stage_node, CSR },
-        { "request", "Requesting a certificate", "CSR submitted", nb_stage_request, CSR },
-        { "await", "Waiting for the certificate", "certificate issued and verified", nb_stage_await,
-          CSR },
-        { "request", "Requesting a certificate from the supervisor",
+        { NB_STAGE_DISCOVER, "Looking for the cluster", "", nb_stage_discover, 0 },
+        { NB_STAGE_CONNECT, NULL, NULL, connect_api, 0 },
+        { NB_STAGE_NODE, "Checking that no other node has this name", NULL, nb_stage_node, CSR },
+        { NB_STAGE_REQUEST, "Requesting a certificate", "CSR submitted", nb_stage_request, CSR },
+        { NB_STAGE_AWAIT, "Waiting for the certificate", "certificate issued and verified",
+          nb_stage_await, CSR },
+        { NB_STAGE_REQUEST, "Requesting a certificate from the supervisor",
           "certificate issued by the supervisor and verified", nb_stage_request_supervisor,
           SUPERVISOR },
-        { "configure", "Reading kubelet's configuration from the cluster",
+        { NB_STAGE_CONFIGURE, "Reading kubelet's configuration from the cluster",
           "kubelet's configuration read", nb_stage_configure, CONFIG },
-        { "hand-over", NULL, "handoff written for the installer", nb_stage_hand_over, 0 },
+        { NB_STAGE_HAND_OVER, NULL, "handoff written for the installer", nb_stage_hand_over, 0 },
 };
 
 /* Discovery through discovery.endpoints retries each endpoint separately, so its failure is
@@ -145,7 +145,7 @@ static void log_done(const struct stage *stage, uint64_t duration_usec, struct n
         if (stage->run == nb_stage_discover)
                 done = nb_method(join->bootstrap->method)->verified;
         nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_usec);
-        nb_log(LOG_INFO, NB_STAGE_DONE, "%s: %s (%" PRIu64 " ms)", stage->name, done,
+        nb_log(LOG_INFO, NB_STAGE_DONE, "%s: %s (%" PRIu64 " ms)", nb_stage_names[stage->id], done,
                duration_usec / 1000);
         nb_log_field(NB_FIELD_DURATION_USEC, NULL);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
@@ -180,15 +180,17 @@ static int run_stage(struct nb_join *join, const struct stage *stage,
                                       .userdata = &attempt,
                                       .waiting_since = &join->waiting_since,
                                       .before = *before };
-        uint64_t begin_usec = nb_now_usec();
+        uint64_t usec = nb_now_usec();
         int r;
 
-        nb_log_field(NB_FIELD_STAGE, "%s", stage->name);
+        nb_log_field(NB_FIELD_STAGE, "%s", nb_stage_names[stage->id]);
         if (stage->begun)
                 nb_log_status("%s", stage->begun);
         r = is_repeated(join, stage) ? nb_retry_run(&loop, f) : stage->run(join, f);
+        usec = nb_now_usec() - usec;
+        join->usec[stage->id] += usec;
         if (r == 0)
-                log_done(stage, nb_now_usec() - begin_usec, join);
+                log_done(stage, usec, join);
         return r;
 }
 
@@ -219,7 +221,7 @@ static int run_stages(struct nb_join *join, struct nb_failure *f) {
                 nb_failure_clear(&before);
                 if (r < 0)
                         return r;
-                if (r != NB_STAGE_REQUEST)
+                if (r != NB_REQUEST_AGAIN)
                         continue;
                 (void)removed_each_time(join, &before);
                 /* Back off, so that repeated deletion cannot cause a flood of requests. */

@@ -33,7 +33,7 @@
  * hand-over
  *      writes joined.json for the installer.
  *
- * A stage returns 0 (done), NB_STAGE_REQUEST (go back to the request: its object is gone or
+ * A stage returns 0 (done), NB_REQUEST_AGAIN (go back to the request: its object is gone or
  * unusable), -ECANCELED (stopping was requested), or a failure, whose class decides whether the
  * stage is repeated (retry.h). discover retries each endpoint separately, so that an unreachable
  * one does not delay the others.
@@ -42,7 +42,7 @@
 #include "join/join.h"
 #include "kube/cluster_info.h"
 
-#define NB_STAGE_REQUEST 1
+#define NB_REQUEST_AGAIN 1
 
 /* Runs all stages; 0, -ECANCELED, or the failure that ended it. */
 int nb_join_run(struct nb_join *join, struct nb_failure *f);

@@ -29,14 +29,8 @@
         OF(sd_journal_add_match); \
         OF(sd_journal_close); \
         OF(sd_journal_get_data); \
-        OF(sd_journal_get_fd); \
-        OF(sd_journal_get_realtime_usec); \
-        OF(sd_journal_next); \
         OF(sd_journal_open); \
         OF(sd_journal_previous); \
-        OF(sd_journal_process); \
-        OF(sd_journal_seek_head); \
-        OF(sd_journal_seek_realtime_usec); \
         OF(sd_journal_seek_tail);
 
 /* The functions have their own names. They may be called after nb_libsystemd_load() has returned 0,

@@ -23,7 +23,6 @@
 #include "system/log.h"
 #include "system/terminal.h"
 
-#define FIELD_SIZE 256
 #define MESSAGE_SIZE 1024
 #define PREFIX "NODE_BOOTSTRAP_"
 
@@ -47,7 +46,7 @@ static const char *const field_names[_NB_FIELD_N] = {
         [NB_FIELD_TLS_USEC] = "TLS_USEC",
 };
 
-static char values[_NB_FIELD_N][FIELD_SIZE];
+static char values[_NB_FIELD_N][NB_FIELD_SIZE];
 static const char *program = "node-bootstrap", *object_unit;
 static bool is_journal; /* send entries with the native protocol */
 static bool is_printed; /* print lines to stderr */
@@ -57,6 +56,10 @@ static bool has_channel; /* NB_STATUS_FD */
 
 const char *nb_field_name(enum nb_field field) {
         return field_names[field];
+}
+
+const char *nb_field_value(enum nb_field field) {
+        return values[field];
 }
 
 /* journald reads datagrams in order and ignores an empty one, so once it has read the empty
@@ -134,7 +137,7 @@ void nb_log_field(enum nb_field field, const char *format, ...) {
                 return;
         }
         va_start(arguments, format);
-        print_line(values[field], FIELD_SIZE, format, arguments);
+        print_line(values[field], NB_FIELD_SIZE, format, arguments);
         va_end(arguments);
 }
 
@@ -162,6 +165,12 @@ __attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry,
         entry->n++;
 }
 
+static void entry_add_fields(struct entry *entry, const char *prefix) {
+        for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                if (values[i][0])
+                        entry_add(entry, "%s%s=%s", prefix, field_names[i], values[i]);
+}
+
 static void entry_send(struct entry *entry, int priority, enum nb_code code, const char *message) {
         entry_add(entry, "MESSAGE=%s", message);
         entry_add(entry, "PRIORITY=%d", priority);
@@ -170,9 +179,7 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
                 entry_add(entry, "OBJECT_SYSTEMD_UNIT=%s", object_unit);
         if (code != NB_NONE)
                 entry_add(entry, "MESSAGE_ID=%s", nb_failure_info(code)->message_id);
-        for (unsigned i = 0; i < _NB_FIELD_N; i++)
-                if (values[i][0])
-                        entry_add(entry, PREFIX "%s=%s", field_names[i], values[i]);
+        entry_add_fields(entry, PREFIX);
         /* Without journald, as in an image, nothing reads it. */
         (void)nb_datagram_send(NB_JOURNAL_SOCKET, entry->vectors, entry->n);
 }
@@ -283,7 +290,23 @@ void nb_log_failure(int priority, const struct nb_failure *f) {
                 print_failure(f);
 }
 
-void nb_log_status(const char *format, ...) {
+/* One datagram: the status, and if it is that of a failure, the lines that describe it. */
+static void send_status(const char *status, const struct nb_failure *f, time_t since) {
+        struct entry entry = { 0 };
+        struct msghdr message = { .msg_iov = entry.vectors };
+
+        entry_add(&entry, "%s", status);
+        if (f) {
+                entry_add(&entry, NB_STATUS_CODE "=%s", nb_failure_info(f->code)->slug);
+                entry_add(&entry, NB_STATUS_DETAIL "=%s", f->detail);
+                entry_add(&entry, NB_STATUS_SINCE "=%lld", (long long)since);
+                entry_add_fields(&entry, "");
+        }
+        message.msg_iovlen = entry.n;
+        (void)sendmsg(NB_STATUS_FD, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void nb_log_status_of(const struct nb_failure *f, time_t since, const char *format, ...) {
         char status[MESSAGE_SIZE];
         va_list arguments;
         int n;
@@ -296,8 +319,7 @@ void nb_log_status(const char *format, ...) {
         va_end(arguments);
         nb_terminal_line_set(status + n);
         if (has_channel)
-                (void)send(NB_STATUS_FD, status + n, strlen(status + n),
-                           MSG_DONTWAIT | MSG_NOSIGNAL);
+                send_status(status + n, f, since);
         else
                 nb_notify(status);
 }

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <syslog.h>
+#include <time.h>
 
 #include "base/failure.h"
 
@@ -32,6 +33,8 @@ enum nb_field {
         _NB_FIELD_N,
 };
 
+#define NB_FIELD_SIZE 256
+
 /* Detects the journal with $JOURNAL_STREAM. With it, exit() waits until journald has read all
  * entries. `identifier` is the SYSLOG_IDENTIFIER of all entries and the prefix of each line on
  * stderr. */
@@ -48,6 +51,9 @@ void nb_log_mute(void);
  * bytes. */
 void nb_log_field(enum nb_field field, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
+
+/* "" if it is not set. */
+const char *nb_field_value(enum nb_field field);
 
 /* All later entries also appear in `systemctl status` of this unit, if root sends them. */
 void nb_log_object_unit(const char *unit);
@@ -72,15 +78,24 @@ void nb_log_print_text(FILE *stream, const char *text);
 void nb_log_print_remedy(FILE *stream, enum nb_code code);
 
 /* If install runs this program, it sets the variable; status texts are then sent to this
- * descriptor, one datagram each, instead of to systemd. */
+ * descriptor, one datagram each, instead of to systemd. After the text of a failure, lines of this
+ * datagram begin with these names, or with those of fields, and "=". */
+#define NB_STATUS_CODE "CODE"
+#define NB_STATUS_DETAIL "DETAIL"
+#define NB_STATUS_SINCE "SINCE"
+#define NB_STATUS_MAX 8192
 #define NB_STATUS_FD 3
 #define NB_STATUS_VARIABLE "NODE_BOOTSTRAP_STATUS"
 
 /* As sd_notify(3), for the service that runs this process: such as "READY=1". */
 void nb_notify(const char *state);
 
-/* Sends STATUS= with nb_notify(), and updates the status line of system/terminal.h. */
-void nb_log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Sends STATUS= with nb_notify(), and updates the status line of system/terminal.h. install also
+ * learns of the failure that the status is about (NULL: none), since when it has lasted (0: it
+ * has just happened), and the fields. */
+void nb_log_status_of(const struct nb_failure *f, time_t since, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+#define nb_log_status(...) nb_log_status_of(NULL, 0, __VA_ARGS__)
 
 /* journald finds the unit of an entry in /proc when it reads the entry, so `journalctl -u` does not
  * show entries of a process that has exited by then. sd-journal(3) cannot wait for journald. */

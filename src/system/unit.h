@@ -3,7 +3,7 @@
 
 /*
  * The manager of systemd, by its D-Bus interface (org.freedesktop.systemd1(5)): state and
- * properties of a unit, and changes to it; and the journal entries of a unit. Nothing here waits
+ * properties of a unit, and changes to it; and what the journal has of a unit. Nothing here waits
  * for a job: if the caller is killed, the job continues.
  *
  * Root needs no message bus; without one, systemd answers nobody else.
@@ -11,11 +11,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "base/buffer.h"
 #include "base/failure.h"
-#include "system/log.h"
 
 #define NB_UNIT_NAME_SIZE 256 /* systemd's UNIT_NAME_MAX */
 
@@ -109,23 +107,6 @@ uint64_t nb_unit_active_usec(const struct nb_unit_state *state);
 /* Whether the unit became active at least that long ago. */
 bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec);
 
-struct nb_unit_entry {
-        uint64_t when_usec; /* CLOCK_REALTIME */
-        char message_id[33];
-        int priority;
-        char message[1024];
-        char error[64];                /* NODE_BOOTSTRAP_ERROR: the slug of a failure, or "" */
-        char fields[_NB_FIELD_N][256]; /* set by the unit with nb_log_field(); or "" */
-};
-
-/* Whether the entry's MESSAGE_ID is that of a failure or event. */
-bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code);
-
-/* Copies the entry's fields to this process, for nb_log_print_text() and nb_log_failure(). */
-void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
-
-struct sd_journal; /* of libsystemd */
-
 /* The unit's newest line that klog marks as an error (its header is "E" or "F", month, day and
  * time; github.com/kubernetes/klog), without that header; without one, the newest line; without
  * any, that of nb_unit_find_reason(). "" if the journal has none. */
@@ -134,21 +115,3 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size);
 /* The first warning of systemd itself about the unit's last start, which has the cause; "" if the
  * journal has none. For people only: the wording differs between versions. */
 void nb_unit_find_reason(const char *unit, char *ret, size_t size);
-
-/* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
-int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
-
-/* Judges the entries of a unit, the newest one first. Negative: the run of this entry is the wanted
- * one. Positive: its run is passed over. 0: the entry decides nothing. */
-typedef int (*nb_unit_entry_test)(const struct nb_unit_entry *entry, void *userdata);
-
-/* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run in
- * which one of our programs has logged something, and that `test` does not pass over. 1; 0 if there
- * is no such run; -errno. */
-int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test test, void *userdata,
-                             struct sd_journal **ret_journal);
-
-/* Reads the next entry. 1; 0 if there is none yet; -errno. */
-int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry);
-
-void nb_unit_journal_freep(struct sd_journal **journal);

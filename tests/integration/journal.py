@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine's programs write to the journal by its native protocol, and a journal's files made of such entries."""
+"""What a machine's programs write to the journal by its native protocol; a journal's files; and last.json, what the service has told."""
 
+import json
 import os
 import socket
 import struct
 import subprocess
 import threading
+from datetime import datetime, timezone
 
 from common.failures import FAILURES, MET
 from common.machine import Machine, Run
@@ -28,18 +30,6 @@ export JOURNAL_STREAM="$(stat -L -c %d:%i /proc/self/fd/2)"
 exec "$@"
 """
 
-# Around `status`: "$0" is the journal of this machine.
-WITH_JOURNAL = f"""
-mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /var/log
-echo {MACHINE_ID} >/run/machine-id
-mount --bind /run/machine-id /etc/machine-id
-mkdir -p /run/log
-ln -s "$0" /run/log/journal
-exec "$@"
-"""
-
-
 class Journal:
     """A journal's files, made of entries in journalctl's export format."""
 
@@ -47,7 +37,6 @@ class Journal:
         self.folder = folder
         folder.mkdir()
         self.text = ""
-        self.count = 0
 
     def add(self, when, run="1", unit=UNIT, **fields):
         """`when` in microseconds since 1970."""
@@ -56,21 +45,6 @@ class Journal:
         self.text += "".join(f"{key}={value}\n" for key, value in named.items()) + "\n"
         return self
 
-    def entry(self, at, code=None, run="1", unit=UNIT, **fields):
-        self.count += 1
-        named = {"PRIORITY": 6, "MESSAGE": f"entry {self.count}", **({"MESSAGE_ID": FAILURES[code]["message-id"]} if code else {}),
-                 **{key if key in ("PRIORITY", "MESSAGE") else f"NODE_BOOTSTRAP_{key}": value for key, value in fields.items()}}
-        return self.add(BEGIN + round(at * SECOND), run, unit, **named)
-
-    def done(self, at, stage, seconds, **more):
-        return self.entry(at, "stage-done", STAGE=stage, DURATION_USEC=round(seconds * SECOND), **more)
-
-    def connected(self, at, stage, age, **more):
-        return self.entry(at, "connected", STAGE=stage, AGE_USEC=round(age * SECOND), PRIORITY=7, **more)
-
-    def failure(self, at, code, stage=None, priority=3, **more):
-        return self.entry(at, code, ERROR=code, PRIORITY=priority, MESSAGE=f"it is {code}", **({"STAGE": stage} if stage else {}), **more)
-
     def write(self):
         path = self.folder / MACHINE_ID / "system.journal"
         path.parent.mkdir(exist_ok=True)
@@ -78,10 +52,11 @@ class Journal:
         if self.text:
             subprocess.run([REMOTE, "--output", path, "-"], input=self.text, text=True, check=True, capture_output=True)
 
-    def status(self, machine, *options):
-        self.write()
-        return machine.start("/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", WITH_JOURNAL, str(self.folder),
-                             machine.program("node-bootstrap"), "status", f"--config-directory={machine.etc}", *options).wait()
+
+def last(state, code=None, at=0, **more):
+    """last.json; `at` in seconds after BEGIN."""
+    since = datetime.fromtimestamp(BEGIN / SECOND + at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return json.dumps({"version": 1, "state": state, "since": since, **({"code": code, "detail": f"it is {code}"} if code else {}), **more})
 
 
 class Socket:

@@ -16,7 +16,7 @@ from common.failures import FAILURES
 from common.machine import NODE, TOKEN, find_program, to_yaml
 from .check import kubelet_below, step_of, texts
 from .check_join import put_client
-from .journal import MACHINE_ID, Journal
+from .journal import last
 from .manager import Manager
 
 pytestmark = pytest.mark.each_release
@@ -24,10 +24,7 @@ CODE = "kubelet-unprepared"
 GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node-bootstrap-gate.service"]}
 # Around the program: systemd runs; nothing of the machine is touched.
 INSIDE = """mount -t tmpfs tmpfs /run; mkdir /run/systemd; mount --bind "$0/systemd" /run/systemd
-mount --bind "$0/swaps" /proc/swaps; exec "$@" """
-WITH_JOURNAL = f"""mount -t tmpfs tmpfs /var/log; mount -t tmpfs tmpfs /run; echo {MACHINE_ID} >/run/machine-id
-mount --bind /run/machine-id /etc/machine-id; mkdir -p /run/systemd /run/log; ln -s "$0/journal" /run/log/journal
-mount --bind "$0/systemd" /run/systemd; exec "$@" """
+mount --bind "$0/swaps" /proc/swaps; if [ -e "$0/last" ]; then cp -r "$0/last" /run/node-bootstrap; fi; exec "$@" """
 NO_SWAP = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
 
@@ -51,6 +48,10 @@ class Place:
         self.service = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "disabled"}
         self.manager = Manager(self.path / "systemd", {"kubelet.service": self.unit, "node-bootstrap.service": self.service})
         self.settings = {}
+
+    def tell(self, *words):
+        (self.path / "last").mkdir()
+        (self.path / "last/last.json").write_text(last(*words))
 
     def write_config(self, **values):
         self.config.write_text(to_yaml({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **values}))
@@ -148,8 +149,7 @@ def test_configuration_from_the_cluster(place):
     place.settings["configFrom"] = "cluster"
     failure = step_of(place.check(), "kubelet")["failure"]
     assert "'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`" in failure["detail"]
-    place.inside = WITH_JOURNAL
-    Journal(place.path / "journal").entry(0, "already-joined", STAGE="inspect").failure(1, "kubelet-config-refused", "configure", priority=4).write()
+    place.tell("kept", "kubelet-config-refused")
     failure = step_of(place.check(), "kubelet")["failure"]
     assert (failure["code"], failure["detail"]) == ("kubelet-config-refused", "it is kubelet-config-refused")
     assert failure["remedy"] == FAILURES["kubelet-config-refused"]["remedy"]
@@ -313,9 +313,7 @@ def test_service_that_has_failed(place):
     """What it reports is a failure here, although a join could start."""
     code = "kubelet-config-missing"
     place.service.update(ActiveState="failed", SubState="failed", StatusText="Not joined")
-    place.inside = WITH_JOURNAL
-    journal = Journal(place.path / "journal").entry(0, STAGE="inspect").failure(1, code, "configure")
-    journal.write()
+    place.tell("failed", code)
     found = place.check()
     failure = step_of(found, "state")["failure"]
     assert found["failure"] == failure["code"] == code and f"({code}): it is {code}" in failure["detail"]

@@ -107,6 +107,7 @@ def test_record(machine, ca):
     record = json.loads(machine.read(Machine.RECORD))
     joined_at = datetime.datetime.strptime(record.pop("joinedAt"), "%Y-%m-%dT%H:%M:%SZ")
     assert abs(joined_at - pki.now()) < datetime.timedelta(minutes=5)
+    assert record.pop("installUsec") > 0
     # What a refresh needs.
     settings = yaml.safe_load(record.pop("settings"))
     assert settings == {"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "discovery": {"endpoints": [handoff["endpoint"]]}, "timeout": "80s"}

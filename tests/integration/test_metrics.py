@@ -68,12 +68,6 @@ def iso(when):
     return None if when is None else subprocess.run(["date", "--utc", f"--date=@{when:.0f}", "+%Y-%m-%dT%H:%M:%SZ"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def a_join(journal, run="1"):
-    journal.done(0.02, "discover", 0.02, run=run).done(0.03, "request", 0.01, run=run).failure(0.04, "csr-pending", "await", priority=4, run=run)
-    journal.done(2.03, "await", 2.0, run=run).done(2.05, "request", 0.01, run=run)
-    return journal.entry(2.05, "joined", run=run).entry(2.06, "installed", STAGE="install", run=run)
-
-
 def unjoin(place, active, **more):
     for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
         place.machine.target(path).unlink()
@@ -82,18 +76,19 @@ def unjoin(place, active, **more):
 
 
 def joined(place):
-    a_join(place.journal)
+    """Its record has how long the stages took."""
+    record = json.loads(place.machine.read(Machine.RECORD))
+    place.machine.put(Machine.RECORD, json.dumps({**record, "discoverUsec": 20000, "requestUsec": 20000, "awaitUsec": 2000000, "installUsec": 20000}))
 
 
 def waiting(place):
     unjoin(place, "activating")
-    place.journal.failure(1, "token-unknown", "discover", priority=4).done(2, "discover", 2)
-    place.journal.failure(5, "csr-pending", "await", priority=4).failure(13, "csr-pending-unbound", "await", priority=4)
+    place.tell("joining", "csr-pending-unbound", at=5)
 
 
 def failed(place):
     unjoin(place, "failed")
-    place.journal.failure(1, "token-rejected", "request")
+    place.tell("failed", "token-rejected")
 
 
 def never_run(place):
@@ -112,7 +107,7 @@ def damaged(place):
     """Whether this machine has joined does not depend on them."""
     unjoin(place, "failed")
     place.machine.put("etc/node-bootstrap/config.yaml", "{", 0o644)
-    place.journal.failure(1, "settings-malformed")
+    place.tell("failed", "settings-malformed")
 
 
 OLD, NEW = {"start": -280 * DAY, "end": 20 * DAY}, {"start": -10 * DAY, "end": 355 * DAY}
@@ -191,15 +186,14 @@ def test_the_refresh(make):
 
 
 def test_what_others_write_makes_no_labels(make):
-    """The network side, which may be compromised, writes the journal."""
+    """A record that is not as install writes it is none."""
     place = make()
-    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "discovery": 'a"b\\c'}))
-    a_join(place.journal.done(0, 'x"} 1\n# evil', 0).done(0.01, "another", 0.01)).write()
+    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "discovery": 'a"b\\c', "discoverUsec": 1}))
     found = read(place)
     assert re.fullmatch('{version="[0-9.]+"}', next(series for series in found if series.startswith("info")).removeprefix("info"))
-    assert {series for series in found if "stage=" in series} == {f'join_stage_duration_seconds{{stage="{stage}"}}' for stage in ("discover", "request", "await", "install")}
+    assert not [series for series in found if "stage=" in series]
     unjoin(place, "failed")
-    place.journal.entry(9, "token-rejected", run="2", ERROR="no-such-code", PRIORITY=3).write()
+    place.tell("failed", "no-such-code")
     assert not [series for series in read(place) if "code" in series]
 
 

@@ -11,6 +11,7 @@ import pytest
 from common import pki
 from common.failures import FAILURES, meet
 from common.machine import TOKEN, Machine, find_program
+from .journal import last
 from .manager import Manager
 
 pytestmark = pytest.mark.each_release
@@ -164,6 +165,30 @@ def test_service_that_fails_at_once(manager, tmp_path):
     done = run(tmp_path, *SETUP)
     assert done.returncode == 77 and f"setup-unfinished: {UNIT} is failed (failed, exit status 77)" in done.stderr
     assert manager.calls == [*BEGIN, ("StartUnit", f"{UNIT} replace")]
+
+
+def test_what_the_service_tells(manager, tmp_path):
+    """What it waits for, with the remedy, once; then why it failed. Not what the run before has told."""
+    folder, old, new = tmp_path / "last", "0a" * 16, "0b" * 16
+    folder.mkdir()
+
+    def tell(*words, invocation=new):
+        (folder / "last.json").write_text(last(*words, invocation=invocation))
+
+    tell("failed", "token-missing", invocation=old)
+    steps = iter([("activating", ["joining"]), *[("activating", ["joining", "token-unknown"])] * 2, ("failed", ["failed", "ca-pin-mismatch"])])
+
+    def look():
+        if not any(method == "StartUnit" for method, _ in manager.calls):
+            return {**AT_REST, "ActiveState": "failed", "InvocationID": [0x0a] * 16}
+        state, words = next(steps, ("failed", ["failed", "ca-pin-mismatch"]))
+        tell(*words)
+        return {**AT_REST, "ActiveState": state, "Job": (1, "/job") if state == "activating" else (0, "/"), "InvocationID": [0x0b] * 16}
+
+    manager.units[UNIT] = look
+    done = run(tmp_path, *SETUP, inside=INSIDE.replace('"$@"\n', 'mkdir /run/node-bootstrap\nmount --bind "$0/last" /run/node-bootstrap\n"$@"\n', 1))
+    assert done.returncode == int(FAILURES["ca-pin-mismatch"]["exit"]) and "ca-pin-mismatch: it is ca-pin-mismatch\n" in done.stderr, done.stderr
+    assert done.stdout.count("  it is token-unknown\n    On a control plane node, ") == 1 and "token-missing" not in done.stdout + done.stderr
 
 
 def test_service_that_systemd_cannot_start(manager, tmp_path):

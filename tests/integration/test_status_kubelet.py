@@ -11,6 +11,7 @@ from common.failures import FAILURES
 from common.machine import HEADER, Machine, to_yaml
 from .check import step_of
 from .joined import KUBELET, UNIT, Place, ago
+from .journal import BEGIN
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ KUBELETS = [
 def test_kubelet(place, row):
     """An error of an earlier kubelet is not that of the one that runs."""
     _, kubelet, has_socket, kind, words = row
-    place.journal.entry(0, unit=KUBELET, MESSAGE="E0102 03:04:05.000000      80 server.go:1] cannot load").write()
+    place.journal.add(BEGIN, unit=KUBELET, MESSAGE="E0102 03:04:05.000000      80 server.go:1] cannot load").write()
     if has_socket:
         place.put_socket()
     unit, age = place.kubelet(**kubelet), kubelet.get("age", 60)
@@ -72,12 +73,13 @@ def test_kubelet_that_is_queued(place, kubelet, gate, service):
     assert step_of(json.loads(place.run("check", "--local", "--json").stdout), "state").get("failure") is None
 
 
+# What the newest start has told
 ATTEMPTS = [
-    ("failed", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4), True),
-    ("is of an earlier run", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4).entry(60, "already-joined", run="2", STAGE="inspect"), False),
-    ("succeeded in the end", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4).entry(3, STAGE="install"), False),
-    ("was stopped", lambda journal: journal.failure(2, "kubelet-config-refused", "configure", priority=4).entry(3, STAGE="configure"), False),
-    ("never was", lambda journal: journal, False),
+    ("failed", ["kept", "kubelet-config-refused"], {}, True),
+    ("is of an earlier run", ["kept", "kubelet-config-refused"], {"invocation": "a" * 32}, False),
+    ("succeeded in the end", ["kept"], {}, False),
+    ("is under way", ["joining", "kubelet-config-refused"], {}, False),
+    ("never was", None, {}, False),
 ]
 
 
@@ -90,11 +92,13 @@ def test_configuration_that_could_not_be_read(place, row, kubelet):
     place.machine.put("etc/node-bootstrap/config.yaml", HEADER + to_yaml({"kubelet": {"configFrom": "cluster"}}), 0o644)
     unit = place.kubelet(**kubelet)
     unit["ExecStart"][0][1].append("--config=/var/lib/kubelet/config.yaml")
-    row[1](place.journal.entry(0, "already-joined", STAGE="inspect")).write()
+    if row[1]:
+        place.tell(*row[1], **row[2])
+    place.journal.write()
     found, status = place.state()
     text = place.run("status").stdout
-    assert status == 4 and ("it is kubelet-config-refused" in found["message"]) is row[2]
-    if row[2]:
+    assert status == 4 and ("it is kubelet-config-refused" in found["message"]) is row[3]
+    if row[3]:
         assert found["code"] == "kubelet-config-refused" and "systemctl restart" not in found["message"]
         assert FAILURES["kubelet-config-refused"]["remedy"] in text and text.endswith("explain kubelet-config-refused`.\n")
     else:
@@ -122,7 +126,7 @@ def test_failed_service(place, lost, kind, words, code):
     for path in lost:
         place.machine.target(path).unlink()
     place.service.update(ActiveState="failed", SubState="failed", StatusText=f"Not joined ({code}): it is {code}")
-    place.journal.failure(0, code).write()
+    place.tell("failed", code)
     found, status = place.state()
     assert (found["state"], found["code"], status) == (kind, code, 1) and found["message"].startswith(words)
     assert found["message"].count(f"the last join failed ({code}): it is {code}") == 1 and "Not joined" not in found["message"]
@@ -137,7 +141,7 @@ def test_sentences_of_a_machine_that_has_not_joined(place):
     assert place.state()[0]["message"] == f"kubeconfig '/{Machine.KUBECONFIG}' does not exist, so this machine is not joined"
     place.service.update(ActiveState="activating", StatusText="Waiting since 2026-01-02 03:04:05 UTC: it is csr-pending; see 'node-bootstrap explain csr-pending'")
     place.service.update(InactiveExitTimestamp=1767323045000000)
-    place.journal.failure(1, "csr-pending", "await", priority=4).write()
+    place.tell("joining", "csr-pending", at=1)
     found, _ = place.state()
     assert (found["message"], found["code"]) == ("joining since 2026-01-02T03:04:05Z, waiting since 2026-01-02T03:04:06Z (csr-pending): it is csr-pending", "csr-pending")
     place.service.update(ActiveState="inactive", Job=(1, "/job"))
@@ -147,6 +151,39 @@ def test_sentences_of_a_machine_that_has_not_joined(place):
                                "/job2": [(3, "second.service", "start", "running", "/job3", "/unit3")], "/job3": [(4, "x.service", "start", "running", "/job4", "/unit4")]})
     place.manager.units["second.service"] = {"LoadState": "loaded", "ActiveState": "activating", "InactiveExitTimestamp": 1767323045000000}
     assert place.state()[0]["message"] == f"{UNIT} is queued behind second.service, which has been starting since 2026-01-02T03:04:05Z"
+
+
+def test_a_program_that_was_killed(place):
+    """It could not say so; systemd does. What it last waited for is no reason."""
+    for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
+        place.machine.target(path).unlink()
+    place.service.update(ActiveState="failed", SubState="failed", Result="signal", ExecMainCode=2, ExecMainStatus=9, StatusText="Waiting since 2026-01-02 03:04:05 UTC: x")
+    place.tell("joining", "csr-pending")
+    found, status = place.state()
+    assert (found["state"], found["code"], found["message"], status) == ("failed", None, f"the last join failed: {UNIT} was ended (signal)", 1)
+    assert (found["lastJoin"]["outcome"], found["lastJoin"]["error"]) == ("failed", None)
+
+
+def test_what_an_older_run_has_told(place):
+    for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
+        place.machine.target(path).unlink()
+    place.tell("failed", "token-missing", invocation="0a" * 16)
+    place.service.update(ActiveState="failed", InvocationID=[0x0b] * 16, StatusText="Not joined")
+    assert (place.state()[0]["message"], place.state()[0]["lastJoin"]) == ("Not joined", None)
+    place.service.update(InvocationID=[0x0a] * 16)
+    assert place.state()[0]["message"] == "the last join failed (token-missing): it is token-missing"
+
+
+def test_hostile_words(place):
+    """The text is that of the network side, which may be compromised."""
+    for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
+        place.machine.target(path).unlink()
+    place.service.update(ActiveState="activating", StatusText="Joining")
+    place.tell("joining", "csr-pending", csr="x;reboot", detail="a `curl x | sh`")
+    text = place.run("status").stdout
+    assert "x;reboot" not in text and "<CSR>" in text
+    place.tell("joining", "csr-pending", detail="a\x1b[2J")
+    assert place.state()[0]["code"] is None and "\x1b" not in place.run("status").stdout, "such a file is not install's"
 
 
 def failed(done, code, words):

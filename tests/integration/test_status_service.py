@@ -47,6 +47,8 @@ OBSTACLES = [
     ("an environment file that is missing", {**FAILED, "Result": "resources"}, None, "service-setup", UNABLE + "(resources)"),
     ("the same, before it is tried again", {**AGAIN, "Result": "resources", "NRestarts": 1}, None, "service-setup", UNABLE + "(resources)"),
     ("the same, when it is tried again", {**AGAIN, **QUEUED, "Result": "resources", "NRestarts": 1}, None, "service-setup", UNABLE + "(resources)"),
+    ("a condition that is not met", {"ActiveState": "inactive", "SubState": "dead", "ConditionResult": False, "ConditionTimestamp": 1}, None, "service-setup",
+     f"systemd does not start {UNIT} (a condition in the unit is not met)"),
     ("a unit file with an error", {"LoadState": "bad-setting", "ActiveState": "inactive"}, None, "service-setup", f"systemd cannot load {UNIT} (bad-setting)"),
     ("a token that cannot be decrypted", {**exited(243), **DECRYPTS}, SEALED, "service-credential", f"{BLIND}: '/{SEALED}' (encrypted)"),
     ("an encrypted token in a drop-in", {**exited(243), **loads("/proc/version", "Encrypted")}, None, "service-credential", f"{BLIND}: '/proc/version' (encrypted)"),
@@ -64,10 +66,11 @@ OBSTACLES = [
 
 
 def bring_about(place, row):
-    """Beside an older failure in the journal, which does not matter."""
+    """Beside what an older run has told, which does not matter."""
     _, properties, path, code, sentence = row
     place.service.update(properties)
-    place.journal.failure(0, "token-missing").write()
+    place.tell("failed", "token-missing", invocation="a" * 32)
+    place.journal.write()
     if path:
         place.machine.put(path, "ciphertext")
     return code, sentence
@@ -119,7 +122,8 @@ def test_obstacle_beside_another_problem(place, row):
 # name, what systemd says
 HARMLESS = [("its own failure", exited(75)), ("a kill", killed()), ("a start that is queued", {**exited(243), **QUEUED}),
             ("a start that is under way", {**exited(243), "ActiveState": "activating", "SubState": "start"}), ("success", {"ActiveState": "active", "Result": "success"}),
-            ("a stop", {"ActiveState": "inactive", "SubState": "dead", "Result": "success"}), ("an older systemd", {"ActiveState": "failed"})]
+            ("a stop", {"ActiveState": "inactive", "SubState": "dead", "Result": "success"}), ("an older systemd", {"ActiveState": "failed"}),
+            ("no condition was looked at yet", {"ActiveState": "inactive", "ConditionResult": False, "ConditionTimestamp": 0})]
 
 
 @pytest.mark.parametrize("row", HARMLESS, ids=[row[0] for row in HARMLESS])

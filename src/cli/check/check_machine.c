@@ -211,6 +211,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         static const enum nb_check_mark marks[] = { NB_CHECK_GOOD, NB_CHECK_DOUBT, NB_CHECK_BAD };
         const struct nb_unit *unit = &check->units.kubelet;
         struct nb_kubelet_findings found;
+        struct nb_last last;
 
         if (!unit->state.active[0]) {
                 if (nb_systemd_is_running())
@@ -221,7 +222,8 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                                      "kubelet: not checked: systemd is not running");
                 return 0;
         }
-        if (nb_kubelet_check(&check->sources, unit, &check->load.settings, &found) < 0)
+        nb_last_read(-1, &check->units.service.state, &last);
+        if (nb_kubelet_check(&check->sources, unit, &check->load.settings, &last, &found) < 0)
                 return nb_failure_set_memory(f);
         for (unsigned i = 0; i < found.n; i++) {
                 const struct nb_kubelet_finding *finding = &found.findings[i];
@@ -231,8 +233,8 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                 else
                         nb_check_row(check, marks[finding->state], "%s", finding->text);
         }
-        if (found.failure.error[0] && f->code == nb_failure_find(found.failure.error))
-                nb_unit_entry_adopt_fields(&found.failure);
+        if (f->code != NB_NONE && f->code == nb_failure_find(last.code))
+                nb_last_adopt_fields(&last);
         if (!strcmp(unit->state.load, "loaded"))
                 print_order(check, unit);
         if (!strcmp(unit->state.active, "active"))

@@ -90,7 +90,7 @@ static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_
         ret[0] = '\0';
         if (nb_kubelet_show(&unit) < 0)
                 return 0;
-        if (nb_kubelet_check(&sources, &unit, &setup->now, &found) < 0)
+        if (nb_kubelet_check(&sources, &unit, &setup->now, NULL, &found) < 0)
                 return -ENOMEM;
         memcpy(ret, found.health, sizeof(found.health));
         return 0;

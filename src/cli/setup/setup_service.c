@@ -10,7 +10,7 @@
 #include "cli/kubelet.h"
 #include "cli/service.h"
 #include "cli/setup/setup_internal.h"
-#include "cli/status/timeline.h"
+#include "files/last.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/process.h"
@@ -23,51 +23,41 @@
 #define SILENCE_MS 5000 /* of a wait for kubelet, before setup says what it waits for */
 
 struct watch {
-        struct sd_journal *journal; /* NULL: the journal cannot be read */
         struct nb_unit_state state;
-        struct nb_unit_entry failure; /* the last one, or what the service waits for; .error is ""
-                                         if there is none */
-        uint64_t deadline_ms;         /* NB_TIME_INFINITE */
+        struct nb_last last; /* of the run that is watched */
+        char previous[sizeof(((struct nb_last *)NULL)->invocation)]; /* the run before it; "" */
+        char code[sizeof(((struct nb_last *)NULL)->code)]; /* of the failure that was printed */
+        uint64_t deadline_ms;                              /* NB_TIME_INFINITE */
         char status[sizeof(((struct nb_unit_state *)NULL)->status)];
         bool has_line;                    /* a terminal: the status is rewritten in place */
-        bool is_installed;                /* the service wrote new files for kubelet */
         unsigned n_queued;                /* how often it was seen queued, without a break */
-        bool is_stop_ours;                /* a new join line replaces the one of this run */
         bool is_begun;                    /* a job was queued */
         char since[16 + NB_RFC3339_SIZE]; /* "; since ...", if this program queued it */
 };
 
-static void print_line(char mark, const char *text, const struct nb_unit_entry *failure) {
-        enum nb_code code = failure ? nb_failure_find(failure->error) : NB_NONE;
-
+static void print_line(char mark, const char *text, const struct nb_last *last) {
         nb_terminal_line_hide();
         printf("%c %s\n", mark, text);
-        if (code != NB_NONE) {
-                nb_unit_entry_adopt_fields(failure);
+        if (last) {
+                nb_last_adopt_fields(last);
                 printf("    ");
-                nb_log_print_remedy(stdout, code);
+                nb_log_print_remedy(stdout, nb_failure_find(last->code));
         }
         fflush(stdout);
         nb_terminal_line_show();
 }
 
-static void print_entries(struct watch *watch) {
-        struct nb_unit_entry entry;
+/* A failure that ends the watch is printed at the end. */
+static void print_wait(struct watch *watch) {
+        struct nb_last *last = &watch->last;
 
-        while (watch->journal && nb_unit_journal_next(watch->journal, &entry) > 0) {
-                if (entry.priority >= LOG_DEBUG)
-                        continue;
-                if (watch->is_stop_ours && nb_unit_entry_is(&entry, NB_STOPPED))
-                        continue;
-                if (entry.error[0])
-                        watch->failure = entry;
-                else if (nb_unit_entry_is(&entry, NB_STAGE_DONE))
-                        watch->failure.error[0] = '\0';
-                watch->is_installed = watch->is_installed || nb_unit_entry_is(&entry, NB_INSTALLED);
-                /* A failure that ends the watch is printed at the end. */
-                if (!entry.error[0] || entry.priority > LOG_ERR)
-                        print_line(' ', entry.message, entry.error[0] ? &entry : NULL);
-        }
+        nb_last_read(-1, &watch->state, last);
+        if (watch->previous[0] && !strcmp(watch->previous, last->invocation))
+                *last = (struct nb_last){ 0 };
+        if (last->code[0] && strcmp(watch->code, last->code) != 0 &&
+            !nb_last_is(last, NB_LAST_FAILED))
+                print_line(' ', last->detail, last);
+        memcpy(watch->code, last->code, sizeof(watch->code));
 }
 
 static void print_status(struct watch *watch) {
@@ -106,7 +96,7 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
                 if (r < 0)
                         return r;
                 find_queue(watch);
-                print_entries(watch);
+                print_wait(watch);
                 print_status(watch);
                 if (nb_unit_is_at_rest(&watch->state))
                         return 0;
@@ -118,12 +108,13 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
         }
 }
 
-/* The journal has the reason or, if the program did not run, systemd. If neither can be read,
- * reports the result and exit status from systemd. */
+/* The service has told the reason or, if the program did not run, systemd. If neither has, reports
+ * the result and exit status from systemd. If the service was stopped, what it waited for is not
+ * the cause. */
 static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
         _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         const struct nb_unit_state *state = &watch->state;
-        enum nb_code code = nb_failure_find(watch->failure.error);
+        enum nb_code code = nb_failure_find(watch->last.code);
         int r;
 
         if (nb_unit_read(NB_SETUP_UNIT, &unit, f) < 0)
@@ -132,9 +123,9 @@ static int refuse_result(const struct watch *watch, const char *more, struct nb_
                 nb_failure_add(f, "%s", more);
                 return -EPROTO;
         }
-        if (code != NB_NONE) {
-                nb_unit_entry_adopt_fields(&watch->failure);
-                return nb_failure_set(f, code, 0, "%s%s", watch->failure.message, more);
+        if (code != NB_NONE && (more[0] || !strcmp(state->active, "failed"))) {
+                nb_last_adopt_fields(&watch->last);
+                return nb_failure_set(f, code, 0, "%s%s", watch->last.detail, more);
         }
         r = nb_failure_set(f, NB_SETUP_UNFINISHED, 0,
                            NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s", state->active,
@@ -151,8 +142,6 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
         int r;
 
         watch->has_line = nb_terminal_line_begin(STDOUT_FILENO);
-        if (watch->failure.error[0])
-                print_line(' ', watch->failure.message, &watch->failure);
         r = watch_job(watch, f);
         nb_terminal_line_end();
         fflush(stdout);
@@ -167,24 +156,7 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
                        "` shows it, `systemctl stop` ends it\n");
                 return NB_EXIT_STOPPED;
         }
-        if (strcmp(watch->state.active, "active") != 0) {
-                /* If the service was stopped, the condition it waited for is not the cause of a
-                 * failure. */
-                if (watch->failure.priority > LOG_ERR)
-                        watch->failure.error[0] = '\0';
-                return refuse_result(watch, "", f);
-        }
-        return 0;
-}
-
-/* Finds what a service that was started earlier is waiting for. */
-static void find_wait(struct watch *watch) {
-        struct nb_timeline timeline;
-        struct nb_unit_entry last;
-
-        if (nb_timeline_read(&timeline, &last) > 0 && timeline.outcome == NB_TIMELINE_UNDER_WAY &&
-            timeline.code[0] && !strcmp(timeline.code, last.error))
-                watch->failure = last;
+        return strcmp(watch->state.active, "active") != 0 ? refuse_result(watch, "", f) : 0;
 }
 
 /* Without systemd, as while an image is built, only systemctl(1) finds the links. */
@@ -260,13 +232,9 @@ static int begin_service(struct nb_setup *setup, struct watch *watch, struct nb_
                         nb_time_format(time(NULL), since);
                         snprintf(watch->since, sizeof(watch->since), "; since %s", since);
                 }
-                if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
-                        nb_log(LOG_WARNING, NB_NONE,
-                               "cannot read the journal: the progress of the service is not shown");
-                watch->is_stop_ours = last->action == NB_SETUP_ACTION_RESTART &&
-                                      strcmp(watch->state.active, "active") != 0;
-                if (last->is_already_so)
-                        find_wait(watch);
+                (void)nb_stop_init();
+                if (last->action != NB_SETUP_ACTION_RELOAD && !last->is_already_so)
+                        memcpy(watch->previous, watch->state.invocation, sizeof(watch->previous));
         }
         return nb_setup_apply(setup, NB_SETUP_ACTION_RELOAD, f);
 }
@@ -276,7 +244,7 @@ static int restart_kubelet(const struct watch *watch, struct nb_failure *f) {
         struct nb_unit_state kubelet;
         int r;
 
-        if (!watch->is_installed)
+        if (!nb_last_is(&watch->last, NB_LAST_JOINED))
                 return 0;
         r = nb_unit_show(NB_KUBELET_UNIT, &kubelet, f);
         if (r < 0)
@@ -377,10 +345,8 @@ int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
         r = begin_service(setup, &watch, f);
         if (r >= 0 && setup->is_start_unwanted)
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
-        if (r < 0 || setup->is_start_unwanted || setup->wait == NB_SETUP_WAIT_NONE) {
-                nb_unit_journal_freep(&watch.journal);
+        if (r < 0 || setup->is_start_unwanted || setup->wait == NB_SETUP_WAIT_NONE)
                 return r;
-        }
         if (watch.is_begun) {
                 r = watch_to_end(&watch, f);
         } else {
@@ -393,7 +359,6 @@ int nb_setup_run_service(struct nb_setup *setup, struct nb_failure *f) {
                                " starts next: at the next boot, or with `systemctl "
                                "restart " NB_SETUP_UNIT "`\n");
         }
-        nb_unit_journal_freep(&watch.journal);
         if (r == 0)
                 r = restart_kubelet(&watch, f);
         until_ms = nb_now_ms() + NB_SETUP_KUBELET_MS;

@@ -4,17 +4,10 @@
 
 #include "base/macro.h"
 #include "cli/status/node_metrics.h"
+#include "cli/status/timeline.h"
 #include "system/clock.h"
 
 #define PREFIX "node_bootstrap_"
-
-/* In the order of a join. The network side writes the journal as well, so only these are labels.
- * No value of a label needs to be escaped: they are words, as are the codes of failures.def and the
- * join method in the record, which is read by its table. */
-static const char *const stages[] = {
-        "prepare", "metadata", "discover",  "connect",   "node",
-        "request", "await",    "configure", "hand-over", "install",
-};
 
 static void put_head(struct nb_buffer *text, const char *name, const char *help) {
         nb_buffer_printf(text, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s gauge\n", name, help,
@@ -44,46 +37,33 @@ static void put_seconds(struct nb_buffer *text, uint64_t usec) {
         nb_buffer_printf(text, "%" PRIu64 ".%06" PRIu64 "\n", usec / 1000000, usec % 1000000);
 }
 
-static void put_durations(struct nb_buffer *text, const struct nb_timeline *timeline) {
+static void put_durations(struct nb_buffer *text, const struct nb_record *record) {
         put_head(text, "join_duration_seconds", "How long the last join took.");
         nb_buffer_append_string(text, PREFIX "join_duration_seconds ");
-        put_seconds(text, timeline->end_usec - timeline->begin_usec);
+        put_seconds(text, nb_timeline_usec(record));
         put_head(text, "join_stage_duration_seconds", "How long each stage of that join took.");
-        for (size_t i = 0; i < N_ELEMENTS(stages); i++) {
-                uint64_t usec = 0;
-                bool is_found = false;
-
-                for (size_t row = 0; row < timeline->n_rows; row++) {
-                        if (strcmp(timeline->rows[row].stage, stages[i]) != 0)
-                                continue;
-                        usec += timeline->rows[row].end_usec - timeline->rows[row].begin_usec;
-                        is_found = true;
-                }
-                if (!is_found)
+        for (unsigned i = 0; i < _NB_STAGE_N; i++) {
+                if (record->provenance.usec[i] == 0)
                         continue;
                 nb_buffer_printf(text, PREFIX "join_stage_duration_seconds{stage=\"%s\"} ",
-                                 stages[i]);
-                put_seconds(text, usec);
+                                 nb_stage_names[i]);
+                put_seconds(text, record->provenance.usec[i]);
         }
 }
 
 static void put_join(struct nb_buffer *text, const struct nb_machine_state *state) {
-        const struct nb_timeline *timeline = &state->timeline;
-        enum nb_code code = nb_failure_find(timeline->code);
+        const struct nb_last *last = &state->last;
+        enum nb_code code = nb_failure_find(last->code);
 
-        if (state->timeline_r <= 0)
-                return;
-        if (timeline->outcome == NB_TIMELINE_DONE)
-                put_durations(text, timeline);
-        else if (code == NB_NONE)
-                return;
-        else if (timeline->outcome == NB_TIMELINE_UNDER_WAY)
+        if (nb_last_is(last, NB_LAST_JOINING) && code != NB_NONE)
                 put_code(text, "join_waiting_since_timestamp_seconds",
                          "Since when the join has been waiting, and for what.", code,
-                         (time_t)(timeline->waiting_since_usec / 1000000));
-        else
+                         nb_time_parse(last->since));
+        else if (nb_last_is(last, NB_LAST_FAILED) && code != NB_NONE)
                 put_code(text, "join_last_failure", "The failure that ended the last join.", code,
                          1);
+        else if (nb_timeline_usec(&state->node.present.record) > 0)
+                put_durations(text, &state->node.present.record);
 }
 
 static time_t find_first_end(const struct nb_certificates *ca) {

@@ -9,6 +9,7 @@
 #include "base/macro.h"
 #include "cli/commands.h"
 #include "cli/status/node_metrics.h"
+#include "cli/status/timeline.h"
 #include "codec/json.h"
 #include "method/cluster_identity.h"
 #include "system/clock.h"
@@ -176,25 +177,6 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                 printf("%12s: by kubelet, between %s and %s\n", "Renewed", times[2], times[3]);
 }
 
-static void print_timeline(const struct nb_machine_state *state) {
-        const struct nb_timeline *timeline = &state->timeline;
-
-        printf("\n");
-        if (state->timeline_r < 0) {
-                printf("Cannot read the journal: %s\n", strerror(-state->timeline_r));
-                return;
-        }
-        if (state->timeline_r == 0) {
-                printf("The journal has no entry of a join%s.\n",
-                       geteuid() == 0 ? "" : " that this user can read: run as root");
-                return;
-        }
-        nb_timeline_print_text(timeline, stdout);
-        if (timeline->message[0])
-                printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "",
-                       timeline->message);
-}
-
 static void print_text(const struct report *report) {
         const struct nb_machine_state *state = &report->state;
         enum nb_code code = state->why.code;
@@ -204,7 +186,10 @@ static void print_text(const struct report *report) {
                 print_record(report->record, NULL);
         if (report->chain)
                 print_certificate(report, NULL);
-        print_timeline(state);
+        if (report->record && nb_timeline_usec(report->record) > 0) {
+                printf("\n");
+                nb_timeline_print_text(report->record, stdout);
+        }
         if (code == NB_NONE) {
                 if (state->kind == NB_MACHINE_NOT_JOINED)
                         printf("To see whether a join would succeed, run `node-bootstrap "
@@ -235,10 +220,7 @@ static int print_json(const struct report *report, struct nb_failure *f) {
                 print_record(report->record, &writer);
         if (report->chain)
                 print_certificate(report, &writer);
-        if (state->timeline_r > 0)
-                nb_timeline_put_json(&state->timeline, "lastJoin", &writer);
-        else
-                nb_json_put_string(&writer, "lastJoin", NULL);
+        nb_timeline_put_json(&state->last, report->record, &writer);
         if (nb_json_finish(&writer) < 0)
                 return nb_failure_set_memory(f);
         puts(text.data);

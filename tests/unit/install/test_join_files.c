@@ -145,7 +145,6 @@ static void set_record(struct nb_record *record, const char *server, const char 
 /* As write.c, refresh_install.c and repair.c do. */
 static int run_pass(const struct files_case *c) {
         _cleanup_(nb_join_files_freep) struct nb_join_files *files = NULL;
-        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         _cleanup_(nb_freep) struct nb_record *previous = calloc(1, sizeof(*previous));
         struct nb_node node = { .inspection = { .state = c->state, .node = "a" },
                                 .present = { .is_link_lost = c->is_link_lost } };

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the newest start of node-bootstrap.service has come to (last.json). install writes it, into
+ * a folder of root, at each change; status, check and setup read it. Before the program runs, and
+ * if it is killed, it writes nothing: systemd's properties say so.
+ */
+
+#include <stdbool.h>
+
+#include "files/state_file.h"
+#include "system/log.h"
+#include "system/unit.h"
+
+#define NB_LAST_FOLDER "/run/node-bootstrap"
+#define NB_LAST_NAME "last.json"
+
+/* What .state is. */
+#define NB_LAST_JOINING "joining" /* .code: what it waits for */
+#define NB_LAST_JOINED "joined"   /* kubelet's files were written */
+#define NB_LAST_KEPT "kept" /* this machine had joined before; .code: what failed nevertheless */
+#define NB_LAST_FAILED "failed"
+
+struct nb_last {
+        char invocation[sizeof(
+                ((struct nb_unit_state *)NULL)->invocation)]; /* "": not by systemd */
+        char state[16];
+        char since[32];                          /* RFC 3339; of the state, or of .code */
+        char code[64];                           /* of failures.def; "" for none */
+        char detail[NB_FAILURE_DETAIL_MAX];      /* its sentence; may be from `join` */
+        char fields[_NB_FIELD_N][NB_FIELD_SIZE]; /* for its remedy; likewise */
+};
+
+extern const struct nb_state_file nb_last_file;
+
+/* Reads below `root_fd` (-1: of this machine) what the run of `service` has written that systemd
+ * knows as its newest one; any run's, if systemd does not answer. Without it, all members are "".
+ */
+void nb_last_read(int root_fd, const struct nb_unit_state *service, struct nb_last *ret_last);
+
+/* By NB_LAST_*. */
+bool nb_last_is(const struct nb_last *last, const char *state);
+
+/* Sets the fields of this process, for nb_log_print_remedy() and nb_log_failure(). */
+void nb_last_adopt_fields(const struct nb_last *last);
