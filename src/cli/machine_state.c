@@ -187,9 +187,13 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
 
 /* The next start of the service moves this machine, or replaces its certificate. */
 static void add_intent(struct nb_machine_state *state) {
-        if (nb_node_state_has_fallback(state->node.inspection.state))
-                nb_failure_add(&state->why, "; %s joins again at its next start: %s",
-                               NB_SERVICE_UNIT, state->node.inspection.detail);
+        if (!nb_node_state_has_fallback(state->node.inspection.state))
+                return;
+        nb_failure_add(&state->why, "; " NB_SERVICE_UNIT " joins again at its next start: %s",
+                       state->node.inspection.detail);
+        if (nb_last_is(&state->last, NB_LAST_KEPT) && state->last.code[0])
+                nb_failure_add(&state->why, "; the last one failed (%s): %s", state->last.code,
+                               state->last.detail);
 }
 
 /* kubelet starts nevertheless. */

@@ -4,6 +4,8 @@
 The whole table of bad hand-overs is in tests/integration; here is what needs the real unit, user and sandbox.
 """
 
+import json
+
 import pytest
 
 from common import pki
@@ -179,6 +181,15 @@ exit 1
     said = [e["MESSAGE"] for e in node.entries()]
     assert not [line for line in said if line.startswith("wrote /")]
     assert "CapBnd:\t00000000000000c2" in said, said
+
+
+def test_last_json_is_not_forged(attack):
+    """It is in a folder of root: join can say what it waits for, but not what the start has come to."""
+    assert attack("(echo '{}' >/run/node-bootstrap/last.json; rm /run/node-bootstrap/last.json; echo x >/run/node-bootstrap/x) 2>/dev/null; exit 77\n")[0] == "failed"
+    node = attack.node
+    assert node.run("ls", "-A", "/run/node-bootstrap").stdout.split() == ["last.json"]
+    last = json.loads(node.run("cat", "/run/node-bootstrap/last.json").stdout)
+    assert (last["state"], last["code"], last["detail"]) == ("failed", "internal", "join ended with exit status 77")
 
 
 def test_no_environment_file_of_the_dynamic_user(attack):

@@ -164,6 +164,19 @@ def test_a_program_that_was_killed(place):
     assert (found["lastJoin"]["outcome"], found["lastJoin"]["error"]) == ("failed", None)
 
 
+def test_a_join_again_that_failed(place):
+    """The machine works with its certificate, which it has to replace."""
+    path = place.machine.target(Machine.CURRENT)
+    pem = place.machine.root.joinpath(str(path.readlink()).lstrip("/")).read_bytes()
+    path.unlink()
+    place.machine.put(Machine.CURRENT, pem)
+    place.put_socket()
+    place.tell("kept", "token-rejected")
+    found, status = place.state()
+    assert (found["state"], found["code"], status) == ("joined", None, 0)
+    assert "joins again at its next start: " in found["message"] and found["message"].endswith("; the last one failed (token-rejected): it is token-rejected")
+
+
 def test_what_an_older_run_has_told(place):
     for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
         place.machine.target(path).unlink()
