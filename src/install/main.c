@@ -300,15 +300,17 @@ static bool is_joined_without(const struct arguments *arguments, enum nb_node_st
 }
 
 /* What became of a join that failed, in its own words, if it has left any. */
-static void tell_end(const struct arguments *arguments, const struct nb_child_end *end) {
+static void tell_end(const struct arguments *arguments, bool is_joined,
+                     const struct nb_child_end *end) {
         struct nb_failure f = { 0 };
 
-        if (end->status == NB_EXIT_STOPPED)
+        if (end->status == NB_EXIT_STOPPED && !is_joined)
                 (void)nb_failure_set(&f, NB_STOPPED, 0, "stopped before this machine had joined");
-        else if (arguments->teller && !arguments->teller->last.code[0])
+        else if (!is_joined && arguments->teller && !arguments->teller->last.code[0])
                 (void)nb_failure_set(&f, NB_INTERNAL, 0, "join ended with exit status %d",
                                      end->status);
-        nb_tell(arguments->teller, NB_LAST_FAILED, f.code == NB_NONE ? NULL : &f);
+        nb_tell(arguments->teller, is_joined ? NB_LAST_KEPT : NB_LAST_FAILED,
+                f.code == NB_NONE ? NULL : &f);
 }
 
 /* Without a failure, *ret_status is the exit status of the service. */
@@ -339,7 +341,7 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
                         return 0;
                 if (end.signal > 0 && !end.is_stopped)
                         nb_child_end_like(end.signal);
-                tell_end(arguments, &end);
+                tell_end(arguments, nb_node_state_is_joined(inspection.state), &end);
                 /* A hostile child must not pass for systemd. */
                 *ret_status = end.status < SYSTEMD_STATUS_MIN
                                       ? end.status

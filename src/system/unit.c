@@ -186,14 +186,6 @@ static void store_text(const struct property *property, const char *text, char *
                 nb_text_copy_line(text, strlen(text), to, property->size);
 }
 
-static void store_number(const struct property *property, uint64_t number, char *to) {
-        if (property->kind == NUMBER)
-                memcpy(to,
-                       property->size == sizeof(number) ? (void *)&number
-                                                        : (void *)&(uint32_t){ (uint32_t)number },
-                       property->size);
-}
-
 /* All strings of a value are the members of a list; a text or number is its last one, and a text
  * may be an array of bytes. */
 static int read_value(sd_bus_message *reply, const struct property *property, char *to) {
@@ -201,8 +193,7 @@ static int read_value(sd_bus_message *reply, const struct property *property, ch
         union {
                 const char *string;
                 uint8_t byte;
-                uint32_t number32;
-                uint64_t number64;
+                uint64_t number;
         } value;
         char type;
         int r;
@@ -215,7 +206,6 @@ static int read_value(sd_bus_message *reply, const struct property *property, ch
                         if (r >= 0)
                                 r = nb_libsystemd.sd_bus_message_exit_container(reply);
                 } else {
-                        value.number64 = 0;
                         r = nb_libsystemd.sd_bus_message_read_basic(reply, type, &value);
                 }
                 if (r < 0)
@@ -224,11 +214,9 @@ static int read_value(sd_bus_message *reply, const struct property *property, ch
                         continue;
                 if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH)
                         store_text(property, value.string, to);
-                else if (type != SD_BUS_TYPE_BYTE)
-                        store_number(property,
-                                     type == SD_BUS_TYPE_UINT64 ? value.number64 : value.number32,
-                                     to);
-                else if (property->kind == TEXT)
+                else if (property->kind == NUMBER) /* of the size of the member */
+                        memcpy(to, &value, property->size);
+                else if (property->kind == TEXT && type == SD_BUS_TYPE_BYTE)
                         snprintf(to + strlen(to), property->size - strlen(to), "%02x", value.byte);
         }
         return r;

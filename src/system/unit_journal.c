@@ -15,12 +15,6 @@ static void close_journal(sd_journal **journal) {
                 nb_libsystemd.sd_journal_close(*journal);
 }
 
-static int open_journal(sd_journal **ret_journal) {
-        int r = nb_libsystemd_load();
-
-        return r < 0 ? r : nb_libsystemd.sd_journal_open(ret_journal, SD_JOURNAL_LOCAL_ONLY);
-}
-
 /* Copies "" if the entry lacks the field. */
 static void read_field(sd_journal *journal, const char *name, char *ret, size_t size) {
         const void *data;
@@ -38,6 +32,21 @@ static int add_match(sd_journal *journal, const char *field, const char *value) 
         return nb_libsystemd.sd_journal_add_match(journal, text, 0);
 }
 
+/* Opens the journal at its end, for entries with this unit in this field. Every process can write a
+ * field without an underscore, so only lines of root are trusted then. */
+static bool open_journal(const char *field, const char *unit, sd_journal **ret_journal) {
+        _cleanup_(close_journal) sd_journal *journal = NULL;
+
+        if (nb_libsystemd_load() < 0 ||
+            nb_libsystemd.sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY) < 0 ||
+            add_match(journal, field, unit) < 0 ||
+            (field[0] != '_' && add_match(journal, "_UID", "0") < 0) ||
+            nb_libsystemd.sd_journal_seek_tail(journal) < 0)
+                return false;
+        *ret_journal = TAKE(journal);
+        return true;
+}
+
 /* "E1124 17:04:57.885281      80 kubelet.go:2243] text": the text; NULL without such a header. */
 static const char *skip_header(const char *message) {
         const char *end = strstr(message, "] ");
@@ -53,8 +62,7 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size) {
         char message[1024];
 
         ret[0] = '\0';
-        if (open_journal(&journal) < 0 || add_match(journal, "_SYSTEMD_UNIT", unit) < 0 ||
-            nb_libsystemd.sd_journal_seek_tail(journal) < 0)
+        if (!open_journal("_SYSTEMD_UNIT", unit, &journal))
                 return;
         for (unsigned n = 0; n < ENTRIES_MAX && nb_libsystemd.sd_journal_previous(journal) > 0;
              n++) {
@@ -72,27 +80,6 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size) {
                 nb_unit_find_reason(unit, ret, size);
 }
 
-/* A line of systemd has the unit in UNIT=, even if the process that is to execute the program
- * writes it. Only lines of root are trusted: every process can write the field. */
-static int open_reasons(const char *unit, sd_journal **ret_journal) {
-        _cleanup_(close_journal) sd_journal *journal = NULL;
-        int r = open_journal(&journal);
-
-        if (r < 0)
-                return r;
-        r = add_match(journal, "UNIT", unit);
-        if (r < 0)
-                return r;
-        r = add_match(journal, "_UID", "0");
-        if (r < 0)
-                return r;
-        r = nb_libsystemd.sd_journal_seek_tail(journal);
-        if (r < 0)
-                return r;
-        *ret_journal = TAKE(journal);
-        return 0;
-}
-
 /* A line with another MESSAGE_ID only announces a result. */
 static bool is_reason(sd_journal *journal) {
         char priority[4], id[64];
@@ -108,7 +95,9 @@ void nb_unit_find_reason(const char *unit, char *ret, size_t size) {
         char run[64] = "", invocation[64];
 
         ret[0] = '\0';
-        if (open_reasons(unit, &journal) < 0)
+        /* A line of systemd has the unit in UNIT=, even if the process that is to execute the
+         * program writes it. */
+        if (!open_journal("UNIT", unit, &journal))
                 return;
         for (unsigned n = 0; n < ENTRIES_MAX && nb_libsystemd.sd_journal_previous(journal) > 0;
              n++) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/status/timeline.h"
+#include <stdio.h>
+
 #include "base/macro.h"
+#include "cli/status/timeline.h"
 #include "system/clock.h"
 
 #define NAME_COLUMNS 10
