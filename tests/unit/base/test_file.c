@@ -241,6 +241,7 @@ static void a_folder_that_another_process_makes_is_opened(void **state) {
         struct folder *folder = *state;
         _cleanup_(nb_closep) int fd = -1, other = -1;
 
+        skip_without_lookup(folder);
         is_overtaken = true;
         assert_int_equal(nb_path_make_folder(folder->fd, "/a/b", 0755, &fd), 0);
         is_overtaken = false;
