@@ -192,7 +192,7 @@ static void add_intent(struct nb_machine_state *state) {
         nb_failure_add(&state->why, "; " NB_SERVICE_UNIT " joins again at its next start: %s",
                        state->node.inspection.detail);
         if (nb_last_is(&state->last, NB_LAST_KEPT) && state->last.code[0])
-                nb_failure_add(&state->why, "; the last one failed (%s): %s", state->last.code,
+                nb_failure_add(&state->why, "; the last attempt failed (%s): %s", state->last.code,
                                state->last.detail);
 }
 
@@ -222,7 +222,7 @@ static void add_renaming(struct nb_machine_state *state) {
 
 /* --- A machine without --- */
 
-/* Without systemd, the last words of the service alone say what became of the join. */
+/* Without systemd, only last.json has the state of the join. */
 static bool is_join_in(const struct nb_machine_state *state, const char *last) {
         return !state->service.active[0] && nb_last_is(&state->last, last);
 }
@@ -234,7 +234,7 @@ static void adopt_code(struct nb_machine_state *state) {
                 state->why.code = code;
 }
 
-/* If the service has not said what it waits for, systemd knows the stage. */
+/* If the service has not reported what it waits for, systemd knows the stage. */
 static void judge_wait(struct nb_machine_state *state) {
         const struct nb_last *last = &state->last;
         const char *status = state->service.status;
@@ -350,7 +350,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
         return 0;
 }
 
-/* The program that was killed could not say so, but systemd knows. */
+/* A program that was killed cannot report that, but systemd knows it. */
 static void read_last(struct nb_machine_state *state) {
         const struct nb_unit_state *service = &state->service;
         struct nb_last *last = &state->last;

@@ -105,8 +105,8 @@ static int make_password(const struct nb_context *context, struct nb_failure *f)
                 return 0;
         return nb_failure_set(f, NB_TARGET_UNWRITABLE, r,
                               "the node password '" NB_NODE_PASSWORD_FILE
-                              "' cannot be created: %m; if the folder is missing: mkdir "
-                              "--parents " NB_NODE_PASSWORD_FOLDER);
+                              "' cannot be created: %m; if the directory is missing, run `mkdir "
+                              "--parents " NB_NODE_PASSWORD_FOLDER "`");
 }
 
 /* Reads the kubeconfig and the files that it names, whose paths we may not have chosen. */

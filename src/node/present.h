@@ -51,7 +51,7 @@ bool nb_inspection_is_kept(const struct nb_inspection *inspection);
 
 /* For node-renamed: what has changed, and the node's name. */
 #define NB_NODE_RENAMED_FORMAT \
-        "the %s of this machine differs from that of the join: it stays node '%s'"
+        "the %s of this machine differs from that of the join: the machine stays node '%s'"
 
 /* What is on the disk of this machine. */
 struct nb_node {

@@ -104,7 +104,7 @@ int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume
 
         r = open_folder(root_fd, layout, &folder_fd);
         if (r < 0 && r != -ENOENT)
-                return refuse_file(layout, "the folder of the files", r, f);
+                return refuse_file(layout, "the directory of the files", r, f);
         for (size_t i = 0; r >= 0 && i < N_ELEMENTS(files); i++) {
                 r = nb_file_read_secret(folder_fd, files[i].name, NB_USER_DATA_MAX, files[i].ret,
                                         NULL);

@@ -73,7 +73,7 @@ def test_kubelet_that_is_queued(place, kubelet, gate, service):
     assert step_of(json.loads(place.run("check", "--local", "--json").stdout), "state").get("failure") is None
 
 
-# What the newest start has told
+# What the newest start has reported
 ATTEMPTS = [
     ("failed", ["kept", "kubelet-config-refused"], {}, True),
     ("is of an earlier run", ["kept", "kubelet-config-refused"], {"invocation": "a" * 32}, False),
@@ -154,7 +154,7 @@ def test_sentences_of_a_machine_that_has_not_joined(place):
 
 
 def test_a_program_that_was_killed(place):
-    """It could not say so; systemd does. What it last waited for is no reason."""
+    """It cannot report that, but systemd knows it. What it last waited for is not the reason."""
     for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
         place.machine.target(path).unlink()
     place.service.update(ActiveState="failed", SubState="failed", Result="signal", ExecMainCode=2, ExecMainStatus=9, StatusText="Waiting since 2026-01-02 03:04:05 UTC: x")
@@ -174,7 +174,7 @@ def test_a_join_again_that_failed(place):
     place.tell("kept", "token-rejected")
     found, status = place.state()
     assert (found["state"], found["code"], status) == ("joined", None, 0)
-    assert "joins again at its next start: " in found["message"] and found["message"].endswith("; the last one failed (token-rejected): it is token-rejected")
+    assert "joins again at its next start: " in found["message"] and found["message"].endswith("; the last attempt failed (token-rejected): it is token-rejected")
 
 
 def test_what_an_older_run_has_told(place):

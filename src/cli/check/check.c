@@ -34,7 +34,7 @@ static const struct nb_check_step steps[] = {
         { "settings", "Settings", NULL, nb_check_settings, 0 },
         { "credentials", "Credentials and tokens", NULL, nb_check_credentials, NB_CHECK_MACHINE },
         { "state", "This machine", "state", nb_check_state, NB_CHECK_MACHINE | NB_CHECK_APART },
-        { "files", "This machine", "files and folders", nb_check_files,
+        { "files", "This machine", "files and directories", nb_check_files,
           NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "user-data", "User data", NULL, nb_check_user_data, 0 },
         { "kubelet", "This machine", "kubelet", nb_check_kubelet,
