@@ -30,7 +30,7 @@ int nb_folder_open(const char *path, int *ret_fd);
 int nb_path_open(int root_fd, const char *path, int flags);
 
 /* Whether the mode lets others use the open file, and each folder above it lets them through. A
- * folder keeps others away if it is root's or the owner's of the file, and only they can search it.
+ * folder keeps others away if it belongs to root or the file's owner, and only they can search it.
  */
 bool nb_file_is_exposed(int fd, const struct stat *st);
 

@@ -3,7 +3,7 @@
 
 /*
  * The state of this machine, for every command that shows it: setup, status and check. Begins with
- * what is on disk (nb_node_inspect_disk()), and adds the service, what it has told, and kubelet.
+ * what is on disk (nb_node_inspect_disk()), and adds the service, last.json, and kubelet.
  * Asks no server.
  */
 
@@ -60,8 +60,7 @@ struct nb_machine_state {
         struct nb_settings settings;        /* as far as they are valid, for hints about kubelet */
         struct nb_failure settings_failure; /* why they cannot be used; NB_NONE: they can */
         struct nb_unit_state service, kubelet; /* .active is "" if systemd does not answer */
-        struct nb_last
-                last; /* of a join that has ended, whatever the end, .state is never "joining" */
+        struct nb_last last; /* .state is "joining" only while the join is under way */
 
         enum nb_machine_kind kind;
         struct nb_failure obstacle; /* why systemd cannot start the service; also part of `why` */

@@ -151,7 +151,7 @@ static void find_suspects(const struct nb_unit *service, struct nb_buffer *suspe
         find_in_drop_ins(service, suspects);
 }
 
-/* A path begins with "/". */
+/* The list has names and paths; a path begins with "/". */
 bool nb_service_decrypts(const struct nb_unit *service, const char *credential) {
         return nb_unit_has(service, NB_UNIT_ENCRYPTED, credential);
 }

@@ -62,8 +62,8 @@ struct nb_inspection {
         bool is_maybe_copy;              /* if facts that are unknown now differ too */
         bool is_renamed;                 /* the node was named after another host name */
         bool is_installed;               /* by this process */
-        char changed[32]; /* "machine ID": what alone differs from the record; "" for nothing. Of a
-                             node that the settings named, the host name does not count. */
+        char changed[32]; /* the only fact that differs from the record: "machine ID"; "" for none.
+                             If the settings named the node, the host name is ignored. */
         char not_after[32]; /* RFC 3339; "" if unknown */
         /* Of the join that follows, unless metadata has another one. "": nobody has set the host
          * name yet. */

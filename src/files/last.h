@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What the newest start of node-bootstrap.service has come to (last.json). install writes it, into
- * a folder of root, at each change; status, check and setup read it. Before the program runs, and
- * if it is killed, it writes nothing: systemd's properties say so.
+ * The state of the newest start of node-bootstrap.service (last.json). install writes it at each
+ * change, into a folder of root; status, check and setup read it. systemd's properties show whether
+ * the program did not run, or was killed.
  */
 
 #include <stdbool.h>
@@ -19,12 +19,12 @@
 /* What .state is. */
 #define NB_LAST_JOINING "joining" /* .code: what it waits for */
 #define NB_LAST_JOINED "joined"   /* kubelet's files were written */
-#define NB_LAST_KEPT "kept" /* this machine had joined before; .code: what failed nevertheless */
+#define NB_LAST_KEPT "kept"       /* this machine had already joined; .code: what failed */
 #define NB_LAST_FAILED "failed"
 
 struct nb_last {
         char invocation[sizeof(
-                ((struct nb_unit_state *)NULL)->invocation)]; /* "": not by systemd */
+                ((struct nb_unit_state *)NULL)->invocation)]; /* "": not started by systemd */
         char state[16];
         char since[32];                          /* RFC 3339; of the state, or of .code */
         char code[64];                           /* of failures.def; "" for none */
@@ -34,9 +34,8 @@ struct nb_last {
 
 extern const struct nb_state_file nb_last_file;
 
-/* Reads below `root_fd` (-1: of this machine) what the run of `service` has written that systemd
- * knows as its newest one; any run's, if systemd does not answer. Without it, all members are "".
- */
+/* Reads last.json below `root_fd` (-1: of this machine) if the newest run of `service` wrote it; if
+ * systemd does not answer, whichever run wrote it. Otherwise all members are "". */
 void nb_last_read(int root_fd, const struct nb_unit_state *service, struct nb_last *ret_last);
 
 /* By NB_LAST_*. */

@@ -29,7 +29,7 @@ struct nb_child {
         const struct nb_state *state; /* its owner is the user of the child */
         bool is_service;              /* the control group of this process is that of the service */
         uint64_t timeout_ms;          /* NB_TIME_INFINITE: none */
-        struct nb_teller *teller;     /* hears what the child says of itself; or NULL */
+        struct nb_teller *teller;     /* gets the failures that the child reports; or NULL */
         int sources_fd;               /* of nb_sources_pass(); closed once the child has it */
         /* Called after each status of the child. */
         void (*on_status)(void *userdata);

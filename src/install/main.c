@@ -102,9 +102,8 @@ static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
         return nb_remove_join(&context, r > 0 ? &record : NULL, f);
 }
 
-/* Only a machine that has joined does not wait for the file system of a file that the settings
- * name.
- */
+/* A machine that has not joined waits for a file that the settings name, even if its file system
+ * hangs. */
 static int load_context(const struct arguments *arguments, struct nb_context *context,
                         struct nb_failure *f) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
@@ -213,8 +212,8 @@ struct naming {
         struct nb_inspection *inspection;
 };
 
-/* Without a host name, the join waits for one, and may not tell which it has used. Take the first
- * one, as the join does: the host name may change once more before the certificate is issued. */
+/* Without a host name, `join` waits for one, and cannot be trusted to report which it used. Takes
+ * the first one, as `join` does: it may change once more before the certificate is issued. */
 static void settle_name(void *userdata) {
         const struct naming *naming = userdata;
         struct nb_inspection *inspection = naming->inspection;
@@ -299,7 +298,7 @@ static bool is_joined_without(const struct arguments *arguments, enum nb_node_st
         return is_joined_anyway(arguments, END, before, &f);
 }
 
-/* What became of a join that failed, in its own words, if it has left any. */
+/* Keeps the failure that the join has reported, if there is one. */
 static void tell_end(const struct arguments *arguments, bool is_joined,
                      const struct nb_child_end *end) {
         struct nb_failure f = { 0 };
@@ -361,7 +360,7 @@ int main(int argc, char *argv[]) {
                 { "reset", NULL, "run by node-bootstrap reset: remove what the last join wrote",
                   .ret_switch = &arguments.is_reset },
                 { "reload", NULL,
-                  "run by systemctl reload: write a lost kubeconfig again; joins nothing",
+                  "run by systemctl reload: write lost files of the join again; joins nothing",
                   .ret_switch = &arguments.is_reload },
                 { "gate", NULL, "run by node-bootstrap-gate.service: succeed if kubelet may start",
                   .ret_switch = &arguments.is_gate },

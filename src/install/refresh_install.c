@@ -113,7 +113,7 @@ static int accept_renewal(struct nb_join_files *files, const struct nb_state *st
                                       f);
 }
 
-/* Takes the cluster's CA and server into the record. */
+/* Puts the cluster's CA and server into the record. */
 static int accept_cluster(struct nb_join_files *files, struct nb_accepted *accepted,
                           struct nb_failure *f) {
         struct nb_cluster *cluster = &accepted->handoff.cluster;

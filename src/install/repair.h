@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * On a machine that has joined, writes again which of the files of the join is lost or damaged,
- * without token and network: node-bootstrap.env no matter which program joined the machine, so that
+ * On a machine that has joined, writes the lost or damaged files of the join again, without token
+ * and network: node-bootstrap.env no matter which program joined the machine, so that
  * the certificate is found without the settings; all others from the record of the last join.
  * Completes the record: facts about this machine, settings for a refresh, the CA last seen.
  *

@@ -51,7 +51,7 @@ void nb_tell(struct nb_teller *teller, const char *state, const struct nb_failur
         write_file(teller);
 }
 
-/* A time that has not come yet is not true. */
+/* A time in the future cannot be true. */
 static void hear_since(const char *value, char ret[static NB_RFC3339_SIZE]) {
         time_t now = time(NULL), since = (time_t)strtoll(value, NULL, 10);
 

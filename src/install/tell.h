@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes last.json (files/last.h). Best effort: without the folder, or without room in it, nothing
- * is told. */
+/* Writes last.json (files/last.h). Failures are ignored: a full disk must not prevent a join. */
 
 #include "files/last.h"
 
 struct nb_teller {
         int root_fd;
         struct nb_last last;
-        char begun[32]; /* since when .last.state is what it is */
+        char begun[32]; /* when .last.state was set */
 };
 
-/* Nothing is written before nb_tell(). In the functions below, NULL tells nothing. */
+/* Writes nothing yet. The functions below do nothing if `teller` is NULL. */
 void nb_tell_begin(struct nb_teller *teller, int root_fd);
 
-/* `state`: NB_LAST_*. `f` (NULL: none) replaces what was told of a failure before. */
+/* `state`: NB_LAST_*. `f` replaces the failure in last.json; NULL keeps it. */
 void nb_tell(struct nb_teller *teller, const char *state, const struct nb_failure *f);
 
-/* Forgets what was told of a failure, or replaces it: `text` is a datagram from `join`
- * (nb_log_status_of()), which may be hostile. */
+/* Replaces the failure in last.json by that in `text`, or removes it if there is none: `text` is a
+ * datagram from `join` (nb_log_status_of()), which may be hostile. */
 void nb_tell_heard(struct nb_teller *teller, const char *text);

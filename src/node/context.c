@@ -170,7 +170,7 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sec
         joined->is_discard_from_metadata = settings->token_discard &&
                                            nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD,
                                                               METADATA_ORIGIN);
-        /* It was the limit of this join, and must not become that of each refresh. */
+        /* This timeout limits the join, and must not limit each refresh as well. */
         if (nb_setting_is_from(settings, NB_SETTING_TIMEOUT, METADATA_ORIGIN))
                 NB_TEXT_COPY(joined->settings.origin[NB_SETTING_TIMEOUT],
                              NB_SETTINGS_DEFAULT_ORIGIN);

@@ -126,7 +126,7 @@ def install_argv(machine, *words):
 
 @contextlib.contextmanager
 def hung_file_system(folder):
-    """A file system of which nobody answers: a call that waits for it is ended by SIGKILL alone, as with NFS. Needs root."""
+    """A file system that nobody serves: only SIGKILL ends a call that waits for it, as with NFS. Needs root."""
     libc = ctypes.CDLL(None, use_errno=True)
     folder.mkdir()
     fd = os.open("/dev/fuse", os.O_RDWR)

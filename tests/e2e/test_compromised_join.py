@@ -184,7 +184,7 @@ exit 1
 
 
 def test_last_json_is_not_forged(attack):
-    """It is in a folder of root: join can say what it waits for, but not what the start has come to."""
+    """It is in a folder of root: join can report what it waits for, but not the outcome of the start."""
     assert attack("(echo '{}' >/run/node-bootstrap/last.json; rm /run/node-bootstrap/last.json; echo x >/run/node-bootstrap/x) 2>/dev/null; exit 77\n")[0] == "failed"
     node = attack.node
     assert node.run("ls", "-A", "/run/node-bootstrap").stdout.split() == ["last.json"]

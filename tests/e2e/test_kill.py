@@ -193,7 +193,7 @@ def status(node):
 
 
 def test_status_of_a_join_that_was_killed(manual):
-    """A killed join is not shown as running: it could not say so, but systemd knows it."""
+    """A killed join is not shown as running: it cannot report that, but systemd knows it."""
     manual.drop_in(UNIT, "[Service]\nRestart=no\n")
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()

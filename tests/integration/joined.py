@@ -63,7 +63,7 @@ class Place:
         return unit
 
     def tell(self, *words, **more):
-        """What the service has told: the arguments of last()."""
+        """What the service has reported: the arguments of last()."""
         (self.path / "last").mkdir(exist_ok=True)
         (self.path / "last/last.json").write_text(last(*words, **more))
 

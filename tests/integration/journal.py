@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine's programs write to the journal by its native protocol; a journal's files; and last.json, what the service has told."""
+"""What a machine's programs write to the journal by its native protocol; a journal's files; and last.json, in which the service reports its state."""
 
 import json
 import os

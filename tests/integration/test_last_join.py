@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What install tells of a start in last.json, how long the stages took according to the record, and the connections in the journal."""
+"""What install reports about a start in last.json, how long the stages took according to the record, and the connections in the journal."""
 
 import json
 import signal
@@ -120,7 +120,7 @@ def test_a_hostile_join(world, told, row):
 
 
 def test_a_join_that_is_killed(world, told):
-    """It cannot say so: systemd does."""
+    """It cannot report that, but systemd knows it."""
     program = world.machine.path / "program"
     program.write_text("#!/bin/sh\nkill -KILL $$\n")
     program.chmod(0o755)

@@ -168,7 +168,7 @@ def test_service_that_fails_at_once(manager, tmp_path):
 
 
 def test_what_the_service_tells(manager, tmp_path):
-    """What it waits for, with the remedy, once; then why it failed. Not what the run before has told."""
+    """What it waits for, with the remedy, once; then why it failed. Not what an earlier run has reported."""
     folder, old, new = tmp_path / "last", "0a" * 16, "0b" * 16
     folder.mkdir()
 

@@ -66,7 +66,7 @@ OBSTACLES = [
 
 
 def bring_about(place, row):
-    """Beside what an older run has told, which does not matter."""
+    """Beside what an older run has reported, which does not matter."""
     _, properties, path, code, sentence = row
     place.service.update(properties)
     place.tell("failed", "token-missing", invocation="a" * 32)

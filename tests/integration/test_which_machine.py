@@ -99,7 +99,7 @@ TOKEN_FILE = "etc/credstore/node-bootstrap.token"
 
 @ROOT_ONLY
 def test_copy_gets_its_name_late(joined):
-    """The service waits for the name that decides, as long as it takes DHCP, and keeps the token. The gate does not wait."""
+    """The service waits for the name that decides, for as long as DHCP needs, and keeps the token. The gate does not wait."""
     machine = joined.machine
     put_facts(machine, OTHER_ID)
     without_name(joined, token={"discard": True})

@@ -100,8 +100,8 @@ static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
         return setup->root ? 0 : nb_setup_plan_service(setup, f);
 }
 
-/* `node-bootstrap setup` alone, as a person types it. Automation repeats setup with its settings,
- * also on a copy of which only one fact differs yet. */
+/* `node-bootstrap setup` alone, as a person types it. Automation runs setup with its settings
+ * on a copy as well, even while only one of the copy's facts differs. */
 static bool is_by_hand(const struct nb_setup *setup) {
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 if (setup->secrets[i].data)

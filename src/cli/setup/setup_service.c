@@ -108,9 +108,9 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
         }
 }
 
-/* The service has told the reason or, if the program did not run, systemd. If neither has, reports
- * the result and exit status from systemd. If the service was stopped, what it waited for is not
- * the cause. */
+/* last.json has the reason or, if the program did not run, systemd. If neither has it, reports the
+ * result and exit status from systemd. If the service was stopped, what it waited for is not the
+ * cause. */
 static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
         _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         const struct nb_unit_state *state = &watch->state;
