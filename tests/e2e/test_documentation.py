@@ -128,7 +128,7 @@ def test_setup_and_reset(new_node, cluster, example):
     text = example.text.replace("ssh control-plane kubeadm token create --print-join-command", "cat line")
     text = text.replace("10.0.0.10:6443", cluster.front.endpoint)
     text = re.sub(r"sha256:[0-9a-f]{64}", cluster.ca.pin, text).replace("abcdef.0123456789abcdef", token)
-    assert "has joined" in type_in(node, text)
+    assert "kubelet runs" in type_in(node, text)
     cluster.await_node(node.name)
     node.await_kubelet()
     type_in(node, commands("remove"))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """kubeadm's upgrade of a machine that `setup -` joined, and what the join writes for it."""
 
-import json
 import re
 
 import pytest
@@ -12,7 +11,7 @@ from .harness.node import PKI, UNIT
 
 FLAGS, INSTANCE, RECORD = "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml", f"{PKI}/node-bootstrap.json"
 DEFAULTS = "/etc/default/kubelet"
-CONTAINERD, LINK = "unix:///run/containerd/containerd.sock", "/run/runtime.sock"
+CONTAINERD = "unix:///run/containerd/containerd.sock"
 
 
 @pytest.fixture
@@ -62,25 +61,6 @@ def test_upgrade(fresh, cluster):
     assert [fresh.read(path) for path in (FLAGS, INSTANCE, RECORD)] == before
     fresh.run("node-bootstrap", "reset", "--force")
     assert not fresh.exists(FLAGS) and not fresh.exists(INSTANCE)
-
-
-@pytest.mark.each_release
-def test_machine_that_joined_earlier(node, cluster):
-    """kubelet's own arguments name the runtime: the sandbox of the service hides neither them nor systemd."""
-    node.write(DEFAULTS, node.read(DEFAULTS).decode().replace(CONTAINERD, f"unix://{LINK}"))
-    node.write("/etc/tmpfiles.d/runtime.conf", f"L {LINK} - - - - {CONTAINERD.removeprefix('unix://')}\n")
-    node.enable(UNIT).boot()
-    cluster.await_node(node.name)
-    record = json.loads(node.read(RECORD))
-    del record["kubeletArguments"], record["runtimeEndpoint"]
-    node.write(RECORD, json.dumps(record))
-    for path in (FLAGS, INSTANCE):
-        node.path(path).unlink()
-    node.reboot()
-    node.await_kubelet()
-    assert f"--hostname-override={node.name}" in arguments(node), "written before kubelet started"
-    assert yaml.safe_load(node.read(INSTANCE)) == {"containerRuntimeEndpoint": f"unix://{LINK}"}
-    assert {"kubeletArguments", "runtimeEndpoint"} <= set(json.loads(node.read(RECORD)))
 
 
 def test_runtime_by_the_join_line(fresh, cluster):

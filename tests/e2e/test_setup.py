@@ -210,7 +210,7 @@ def test_watch_ends_and_the_service_goes_on(fresh, cluster):
     assert f"{UNIT} keeps running" in said and said.count(f"the ID {token.id} with") == 2, "while it waits, and at the end"
     assert fresh.show(UNIT, "ActiveState") == "activating"
     said = fresh.run("node-bootstrap", "status", check=False).stdout
-    assert f"the ID {token.id} with" in said and "under way" in said
+    assert f"the ID {token.id} with" in said and "(token-unknown)" in said
     said = failed(set_up(fresh, to(cluster, token) + " --timeout=3s", check=False), "token-unknown")
     assert said.count(f"the ID {token.id} with") >= 2, "the second one says it as well, at its beginning and at its end"
     cluster.token(token=token)

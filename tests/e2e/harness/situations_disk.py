@@ -33,7 +33,7 @@ def folders_are_removed(r):
     assert "✗ directory-missing: kubeconfig, '/etc/kubernetes': " in r.node.run("node-bootstrap", "check", check=False).stdout
     token = r.cluster.token()
     setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}"]
-    assert "has joined" in r.node.run(*setup).stdout
+    assert "kubelet runs" in r.node.run(*setup).stdout
     modes |= {name: oct(r.node.path(name).stat().st_mode)[-3:] for name in ("/etc/kubernetes", "/etc/kubernetes/pki")}
     assert modes == {kubelet: "750", PKI: "755", "/etc/kubernetes": "755", "/etc/kubernetes/pki": "755"}
 

@@ -39,7 +39,7 @@ def token_that_cannot_be_decrypted(r):
     assert "accepts no plain text" in r.here("node-bootstrap setup -", check=False, stdin=line)
     r.node.path(f"/etc/systemd/system/{UNIT}.d/encrypted.conf").unlink()
     r.node.run("systemctl", "daemon-reload")
-    assert "has joined" in r.here("node-bootstrap setup -", stdin=line)
+    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=line)
 
 
 @situation("service-setup")
