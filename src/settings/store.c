@@ -10,9 +10,6 @@
 #include "settings/store.h"
 
 #define ON_THE_MACHINE "set it in config.yaml on the machine"
-#define CLOUD_REMOVED \
-        "remove the line, and let cloud-init (write_files) or Ignition write the settings and " \
-        "the token to files"
 
 /* --- Messages --- */
 
@@ -73,37 +70,6 @@ int nb_settings_refuse_type(const struct nb_settings_merge *merge, const struct 
 
 /* --- Keys --- */
 
-/* Settings of earlier versions. */
-static const struct {
-        const char *key;
-        const char *value;   /* NULL: the key was removed; otherwise only this value of it */
-        const char *version; /* that removed it */
-        const char *instead; /* what to do */
-} removed[] = {
-        { "csr.keyType", NULL, "0.2.0", "remove the line; keys are ecdsa-p256" },
-        { "metadata.provider", "cloudstack", "0.2.0", CLOUD_REMOVED },
-        { "metadata.provider", "equinix", "0.2.0", CLOUD_REMOVED },
-        { "metadata.provider", "scaleway", "0.2.0", CLOUD_REMOVED },
-        { "node.verifyAccess", NULL, "0.2.0",
-          "remove the line; `node-bootstrap check` asks whether the API server accepts the node's "
-          "certificate" },
-};
-
-/* `value` is NULL for an unknown key. */
-static int check_removed(const struct nb_settings_merge *merge, unsigned line, const char *path,
-                         const char *key, const char *value) {
-        for (size_t i = 0; i < N_ELEMENTS(removed); i++) {
-                bool is_same = value ? removed[i].value && strcmp(removed[i].value, value) == 0
-                                     : !removed[i].value;
-
-                if (is_same && strcmp(removed[i].key, key) == 0)
-                        return nb_settings_refuse(merge, line, path, "%s was removed in %s: %s",
-                                                  value ? value : "this key", removed[i].version,
-                                                  removed[i].instead);
-        }
-        return 0;
-}
-
 static bool is_section_of(const char *text, const char *key) {
         size_t len = strlen(text);
 
@@ -157,7 +123,6 @@ static int take_key(const struct nb_settings_walk *walk, const char *path,
         struct guess guess = { .distance = 3 };
         bool is_section = false;
         const char *name;
-        int r;
 
         if (!walk->known_key)
                 return walk->take(walk->userdata, 0, path, node);
@@ -169,11 +134,6 @@ static int take_key(const struct nb_settings_walk *walk, const char *path,
                 is_section = is_section || is_section_of(key, name);
                 add_candidate(&guess, key, name);
         }
-        for (size_t i = 0; i < N_ELEMENTS(removed); i++)
-                is_section = is_section || is_section_of(path, removed[i].key);
-        r = check_removed(walk->merge, node->line, path, path, NULL);
-        if (r < 0)
-                return r;
         if (!is_section && !guess.key)
                 return nb_settings_refuse(walk->merge, node->line, path, "unknown key");
         if (!is_section)
@@ -261,9 +221,6 @@ int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_settin
         int r;
 
         r = check_metadata(merge, setting, line, path, text);
-        if (r < 0)
-                return r;
-        r = check_removed(merge, line, path, row->key, text);
         if (r < 0)
                 return r;
         r = nb_setting_parse(merge->settings, setting, text, strlen(text));

@@ -84,8 +84,6 @@ DEEP = "a:\n" + "".join(" " * level + "a:\n" for level in range(1, 400))
 TROUBLE = [
     ("misspelt key", extend("discovry:\n  endpoints: []\n"), "settings-invalid"),
     ("misspelt key in a section", extend("csr:\n  keytype: x\n"), "settings-invalid"),
-    ("removed key", extend("csr:\n  keyType: ecdsa-p256\n"), "settings-invalid"),
-    ("removed cloud", extend("metadata:\n  provider: equinix\n"), "settings-invalid"),
     ("misspelt key in a drop-in", extend("nodes:\n  name: x\n", "config.yaml.d/10.yaml"), "settings-invalid"),
     ("value out of range", extend("csr:\n  expirationSeconds: 1\n"), "settings-invalid"),
     ("wrong type", extend("csr:\n  expirationSeconds: [1]\n"), "settings-invalid"),

@@ -19,8 +19,6 @@ INVALID = [
     ("unknown key in a group", "discovery:\n  endpoint: x\n", 4, "discovery.endpoint", ""),
     ("key in wrong case", "discovery:\n  Endpoints: [x]\n", 4, "discovery.Endpoints", ""),
     ("key of a later version", "discovery:\n  insecure: true\n", 4, "discovery.insecure", ""),
-    ("removed key", "csr:\n  keyType: ecdsa-p256\n", 4, "csr.keyType", "was removed in 0.2.0: remove the line"),
-    ("removed cloud", "metadata:\n  provider: equinix\n", 4, "metadata.provider", "equinix was removed in 0.2.0: remove the line"),
     ("group that is a text", "discovery: yes\n", 3, "discovery", "mapping"),
     ("group that is a list", "node: [name]\n", 3, "node", "mapping"),
     ("list that is a text", "discovery:\n  endpoints: 127.0.0.1:6443\n", 4, "discovery.endpoints", "list"),

@@ -270,14 +270,6 @@ static struct refused_case refused[] = {
           "x.yaml:4: kubelet.cafile: " UNKNOWN "; did you mean kubelet.caFile?" },
         { "a key in the wrong section", HEAD "caCertHashes: []\n", INVALID,
           "x.yaml:3: caCertHashes: " UNKNOWN "; did you mean discovery.caCertHashes?" },
-        { "a removed key", HEAD "csr:\n  keyType: ecdsa-p256\n", INVALID,
-          "x.yaml:4: csr.keyType: this key was removed in 0.2.0: remove the line; keys are "
-          "ecdsa-p256" },
-        { "a removed value", HEAD "metadata:\n  provider: equinix\n", INVALID,
-          "x.yaml:4: metadata.provider: equinix was removed in 0.2.0: remove the line, and let "
-          "cloud-init (write_files) or Ignition write the settings and the token to files" },
-        { "the name of a removed key in another section", HEAD "node:\n  keyType: x\n", INVALID,
-          "x.yaml:4: node.keyType: " UNKNOWN },
         { "a key with a dot", HEAD "discovery.endpoints: []\n", INVALID,
           "x.yaml:3: discovery.endpoints: a key must not contain a dot; nest the mappings" },
         { "a token in a value is not quoted", HEAD "node:\n  name: token=abcdef.0123456789abcdef\n",
