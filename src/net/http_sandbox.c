@@ -176,12 +176,12 @@ static const struct nb_filter_rule connect_rules[] = {
 };
 
 int nb_http_sandbox_prepare(struct nb_http_filters *ret) {
-        int r = nb_filter_compile(common_rules, N_ELEMENTS(common_rules), connect_rules,
+        int r = nb_filter_compile(false, common_rules, N_ELEMENTS(common_rules), connect_rules,
                                   N_ELEMENTS(connect_rules), &ret->connect);
 
         if (r < 0)
                 return r;
-        return nb_filter_compile(common_rules, N_ELEMENTS(common_rules), exchange_rules,
+        return nb_filter_compile(false, common_rules, N_ELEMENTS(common_rules), exchange_rules,
                                  N_ELEMENTS(exchange_rules), &ret->exchange);
 }
 

@@ -23,9 +23,13 @@ static int add_rule(scmp_filter_ctx context, const struct nb_filter_rule *rule, 
         int number = seccomp_syscall_resolve_name(name);
         unsigned n = 0;
 
-        for (; n < NB_FILTER_TESTS && rule->tests[n].mask != 0; n++)
-                tests[n] = SCMP_CMP64(rule->tests[n].argument, SCMP_CMP_MASKED_EQ,
-                                      rule->tests[n].mask, rule->tests[n].value);
+        for (; n < NB_FILTER_TESTS && rule->tests[n].mask != 0; n++) {
+                const struct nb_filter_test *test = &rule->tests[n];
+
+                tests[n] = test->is_other ? SCMP_CMP64(test->argument, SCMP_CMP_NE, test->value)
+                                          : SCMP_CMP64(test->argument, SCMP_CMP_MASKED_EQ,
+                                                       test->mask, test->value);
+        }
         if (number == __NR_SCMP_ERROR)
                 return 0;
         return seccomp_rule_add_array(
@@ -72,9 +76,10 @@ static int read_program(scmp_filter_ctx context, struct nb_filter *ret) {
         return 0;
 }
 
-int nb_filter_compile(const struct nb_filter_rule *rules, size_t n,
+int nb_filter_compile(bool is_open, const struct nb_filter_rule *rules, size_t n,
                       const struct nb_filter_rule *more, size_t n_more, struct nb_filter *ret) {
-        _cleanup_(release_context) scmp_filter_ctx context = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+        _cleanup_(release_context) scmp_filter_ctx context = seccomp_init(
+                is_open ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM));
         int r = context ? seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)
                         : -ENOMEM;
 

@@ -5,6 +5,7 @@
  * its children, and cannot be removed. A call by another ABI of the processor kills the process. */
 
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@
 struct nb_filter_test {
         unsigned argument; /* 0 to 5 */
         uint64_t mask, value;
+        bool is_other; /* argument != value instead, without a mask */
 };
 
 struct nb_filter_rule {
@@ -29,9 +31,9 @@ struct nb_filter {
         struct sock_filter program[NB_FILTER_MAX];
 };
 
-/* Calls that match a rule of neither list fail with EPERM. 0, -errno; -EIO also if the program is
- * too long. */
-int nb_filter_compile(const struct nb_filter_rule *rules, size_t n,
+/* Calls that match a rule of neither list are permitted if `is_open`, where each rule has an error;
+ * otherwise they fail with EPERM. 0, -errno; -EIO also if the program is too long. */
+int nb_filter_compile(bool is_open, const struct nb_filter_rule *rules, size_t n,
                       const struct nb_filter_rule *more, size_t n_more, struct nb_filter *ret);
 
 /* Needs no_new_privs. 0, -errno. */
