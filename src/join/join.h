@@ -71,6 +71,9 @@ struct nb_join {
 
 void nb_join_done(struct nb_join *join);
 
+/* join->cluster, with the server that the join uses: see join->is_other. Borrowed. */
+struct nb_cluster nb_join_reachable(const struct nb_join *join);
+
 /* Replaces the CAs of `cluster` by those that nb_bootstrap_select_ca() trusts; `malformed` or
  * NB_CA_PIN_MISMATCH. */
 int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,

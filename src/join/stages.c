@@ -25,14 +25,6 @@ int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {
         return nb_join_map_clock_skew(join, discover[join->bootstrap->method](join, f), f);
 }
 
-struct nb_cluster nb_join_reachable(const struct nb_join *join) {
-        struct nb_cluster cluster = join->cluster;
-
-        if (join->is_other)
-                cluster.server = *join->other;
-        return cluster;
-}
-
 static int init_api(const struct nb_join *join, uint64_t deadline_ms, struct nb_api *ret_api,
                     struct nb_failure *f) {
         const struct nb_cluster cluster = nb_join_reachable(join);

@@ -70,9 +70,6 @@ int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret);
 
 /* --- Between stages --- */
 
-/* join->cluster, with the server that the join uses: see join->is_other. Borrowed. */
-struct nb_cluster nb_join_reachable(const struct nb_join *join);
-
 /* Fetches cluster-info over TLS that known->ca verifies, and parses its cluster. Unless
  * cluster-info contains its own, *ret_newer has the proxy of `known` and, if the server is the
  * same, its TLS server name. */

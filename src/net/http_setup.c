@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -119,6 +120,24 @@ static bool is_body_within(struct nb_http_exchange *exchange, const char *data, 
         if (newline)
                 exchange->raw_begin = nb_http_raw_received(exchange);
         return exchange->body_len <= body_ceiling(exchange);
+}
+
+void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_kind kind,
+                        const void *data, size_t len) {
+        struct nb_http_reply *reply = &exchange->reply;
+        struct iovec parts[] = {
+                { .iov_base = reply, .iov_len = sizeof(*reply) },
+                { .iov_base = (void *)(uintptr_t)data, .iov_len = len },
+        };
+
+        reply->kind = kind;
+        reply->len = len;
+        /* The sandbox refuses sendmsg(2), which can pass descriptors. SIGPIPE is ignored. */
+        while (writev(NB_HTTP_CALLS_FD, parts, N_ELEMENTS(parts)) < 0)
+                if (errno != EINTR)
+                        _exit(EXIT_FAILURE);
+        /* Report a connection only once. */
+        reply->connection = (struct nb_http_connection){ 0 };
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *userdata) {

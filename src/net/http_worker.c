@@ -16,24 +16,6 @@
 #include "net/http_internal.h"
 #include "system/clock.h"
 
-void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_kind kind,
-                        const void *data, size_t len) {
-        struct nb_http_reply *reply = &exchange->reply;
-        struct iovec parts[] = {
-                { .iov_base = reply, .iov_len = sizeof(*reply) },
-                { .iov_base = (void *)(uintptr_t)data, .iov_len = len },
-        };
-
-        reply->kind = kind;
-        reply->len = len;
-        /* The sandbox refuses sendmsg(2), which can pass descriptors. SIGPIPE is ignored. */
-        while (writev(NB_HTTP_CALLS_FD, parts, N_ELEMENTS(parts)) < 0)
-                if (errno != EINTR)
-                        _exit(EXIT_FAILURE);
-        /* Report a connection only once. */
-        reply->connection = (struct nb_http_connection){ 0 };
-}
-
 static const char *header_value(CURL *easy, const char *name) {
         struct curl_header *header;
 

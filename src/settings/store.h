@@ -74,7 +74,7 @@ void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setti
 
 void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting);
 
-/* --- Tokens (tokens.c) --- */
+/* --- Tokens --- */
 
 enum nb_settings_token {
         NB_SETTINGS_TOKEN_ANY, /* for discovery: a bootstrap token or a k3s token */

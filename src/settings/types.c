@@ -180,7 +180,7 @@ const struct nb_setting_type nb_setting_type_provider_id = {
         .parse = parse_provider_id,
 };
 
-/* Only the presence of a token is stored here; tokens.c parses and stores the token. */
+/* Only the presence of a token is stored here; store.c parses and stores the token. */
 static int parse_token(const char *text _unused_, size_t len _unused_, void *ret _unused_) {
         return -EINVAL;
 }

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "cli/check/check_internal.h"
+#include "files/platform_note.h"
+#include "metadata/user_data.h"
+#include "settings/kubelet_env.h"
+#include "system/privilege.h"
 #include "system/unit.h"
 
 void nb_check_print_setting(struct nb_check *check, const struct nb_settings *settings,
@@ -32,6 +40,55 @@ unsigned nb_check_print_settings(struct nb_check *check, const struct nb_setting
                 n += is_set;
         }
         return n;
+}
+
+/* --- Files that only root can read --- */
+
+/* Reads files that only root can read, for use after the capability is dropped. */
+static void read_for_later(struct nb_check *check) {
+        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
+                                             NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
+                                             NB_NODE_PASSWORD_FILE };
+        const char *state = getenv("STATE_DIRECTORY");
+        _cleanup_(nb_closep) int fd = -1;
+        char path[NB_SETTINGS_PATH_MAX + 64];
+        struct nb_kubelet_paths of_join;
+        struct stat st;
+
+        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+                _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
+
+                (void)nb_sources_read(&check->sources, paths[i], NB_USER_DATA_MAX, &ignored, NULL);
+        }
+        check->pending_r = nb_folder_open(state ? state : NB_CHECK_STATE, &fd);
+        if (check->pending_r >= 0)
+                check->pending_r = nb_file_read_secret(fd, NB_PENDING_KEY_FILE, NB_PENDING_KEY_MAX,
+                                                       &check->pending_key, NULL);
+        if (!check->has_settings)
+                return;
+        /* Once this machine has joined, its paths are fixed. */
+        if (nb_kubelet_env_read_paths(-1, &of_join) > 0)
+                nb_kubelet_paths_set(&of_join, &check->load.settings);
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE,
+                 check->load.settings.certificate_directory);
+        check->is_joined = stat(path, &st) == 0;
+        /* No other step needs the key. */
+        check->sources.is_keeping = false;
+        nb_node_client_read(&check->sources, check->load.settings.kubeconfig, &check->client);
+        check->sources.is_keeping = true;
+        if (check->is_joined)
+                check->client.is_missing = false;
+        if (check->is_local)
+                nb_identity_done(&check->client.identity);
+}
+
+int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
+        if (check->is_dropped)
+                return 0;
+        if (!check->user_data)
+                read_for_later(check);
+        check->is_dropped = true;
+        return nb_privilege_drop(f);
 }
 
 /* --- Whether the service can read them, by mode and owner --- */

@@ -8,14 +8,46 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/setup/setup_internal.h"
 #include "kube/kubeconfig.h"
 #include "kube/token.h"
-#include "settings/types.h"
+#include "settings/store.h"
 #include "system/clock.h"
 #include "system/log.h"
 
 #define TOKEN_MAX ((size_t)4096)
+#define ENTRY_MAX 1023 /* bytes of an entry in a list */
+
+int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *option,
+                   const char *text, struct nb_failure *f) {
+        static const struct nb_settings_source source = { .origin = NB_SETUP_ORIGIN };
+        const struct nb_settings_merge merge = { &setup->settings, &source, f };
+        const struct nb_setting_row *row = &nb_setting_rows[setting];
+        char entry[ENTRY_MAX + 1];
+
+        for (;; text++) {
+                size_t len = row->max > 0 ? strcspn(text, ",") : strlen(text);
+
+                snprintf(entry, sizeof(entry), "%.*s", (int)len, text);
+                /* A token has the form of a host name, and would end up in a file that everybody
+                 * can read. */
+                if (nb_text_contains_token(entry))
+                        return nb_failure_set(f, NB_USAGE, EINVAL,
+                                              "%s: expected %s, found a token; use --token-file "
+                                              "for it",
+                                              option, row->type->expected);
+                if (nb_settings_store_text(&merge, setting, 0, option, entry) < 0) {
+                        f->code = NB_USAGE;
+                        return -EINVAL;
+                }
+                text += len;
+                if (!*text)
+                        break;
+        }
+        nb_settings_set_origin(&merge, setting);
+        return 0;
+}
 
 /* --- Files --- */
 

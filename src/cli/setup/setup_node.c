@@ -96,6 +96,21 @@ static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_
         return 0;
 }
 
+int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_kind *ret_kind,
+                             struct nb_failure *ret_why) {
+        struct nb_machine_state state;
+        struct nb_sources sources;
+        int r;
+
+        nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
+        r = nb_machine_look(&sources, false, &state);
+        *ret_kubelet = state.kubelet;
+        *ret_kind = state.kind;
+        *ret_why = state.why;
+        nb_machine_state_done(&state);
+        return r;
+}
+
 /* A kubelet that has ended meanwhile answers no question. Restarts before this wait are no failure,
  * unlike in `status`. */
 static int verify_kubelet(struct nb_failure *f) {

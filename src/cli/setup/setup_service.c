@@ -257,21 +257,6 @@ static int restart_kubelet(const struct watch *watch, struct nb_failure *f) {
         return nb_unit_queue("RestartUnit", NB_KUBELET_UNIT, f);
 }
 
-int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_kind *ret_kind,
-                             struct nb_failure *ret_why) {
-        struct nb_machine_state state;
-        struct nb_sources sources;
-        int r;
-
-        nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
-        r = nb_machine_look(&sources, false, &state);
-        *ret_kubelet = state.kubelet;
-        *ret_kind = state.kind;
-        *ret_why = state.why;
-        nb_machine_state_done(&state);
-        return r;
-}
-
 /*
  * A kubelet that is missing, masked or disabled is nobody's to wait for. Without its files kubelet
  * has usually ended again and again; if it still ends with them, the wait is over at once. Restarts
