@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/macro.h"
 #include "base/text.h"
 #include "cli/failure_json.h"
 #include "system/log.h"

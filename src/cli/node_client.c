@@ -10,7 +10,6 @@
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/stop.h"
-#include "system/unit.h"
 
 #define REFUSALS 3
 #define REFUSAL_PAUSE_MS 1000

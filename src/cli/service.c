@@ -13,7 +13,6 @@
 #include "base/macro.h"
 #include "cli/service.h"
 #include "settings/kubelet_unit.h"
-#include "settings/settings.h"
 #include "system/sources.h"
 #include "system/unit.h"
 

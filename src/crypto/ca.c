@@ -7,7 +7,6 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate_internal.h"
-#include "crypto/key_internal.h"
 
 #define PRESENT_MAX (1024 * 1024)
 

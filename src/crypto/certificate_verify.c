@@ -9,7 +9,6 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
-#include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"

@@ -13,8 +13,6 @@
  * endpoint must be a configured one, the document's server, or the host of the URL.
  */
 
-#include <stddef.h>
-
 #include "base/buffer.h"
 #include "base/failure.h"
 #include "base/secret.h"

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "files/record.h"
 #include "join/load.h"
 #include "join/retry.h"
 #include "method/settings_documents.h"

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "crypto/attestation.h"
 #include "crypto/certificate.h"
-#include "files/handoff.h"
+#include "files/state_file.h"
 #include "join/stages.h"
 #include "kube_api/cluster_calls.h"
 #include "kube_api/csr_calls.h"

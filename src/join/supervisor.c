@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/file.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "join/report.h"

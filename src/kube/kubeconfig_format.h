@@ -3,8 +3,6 @@
 
 /* Formats the kubeconfig for kubelet, and recognizes a kubeconfig that this module formatted. */
 
-#include <stddef.h>
-
 #include "base/buffer.h"
 #include "base/failure.h"
 #include "kube/kubeconfig.h"

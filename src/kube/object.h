@@ -4,7 +4,6 @@
 /* What all API objects have in common, and Status (meta/v1), the object that an API server answers
  * with if it refuses a request. */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

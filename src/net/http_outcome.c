@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/macro.h"
 #include "net/http_internal.h"
 
 /* Returns libcurl's text for messages; nothing may depend on it, since it differs between versions.

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"

@@ -16,8 +16,6 @@
  * are listed as ignored, and any other is refused.
  */
 
-#include <stdbool.h>
-
 #include "codec/yaml.h"
 #include "settings/store.h"
 

@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "base/secret.h"
 #include "system/filter.h"
 
 #define NAME_MAX_LEN 32

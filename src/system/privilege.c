@@ -5,7 +5,6 @@
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "kube/k3s_token.h"
 #include "kube/token.h"

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
 #include "node/context.h"
 #include "system/lock.h"

@@ -7,7 +7,6 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "cli/kubelet.h"
 #include "cli/service.h"
 #include "cli/setup/setup_internal.h"
 #include "files/last.h"

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "cli/service.h"
 #include "cli/setup/setup_internal.h"
-#include "system/log.h"
 #include "system/process.h"
 #include "system/sources.h"
 #include "system/unit.h"

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/macro.h"
 #include "cli/status/node_metrics.h"
 #include "cli/status/timeline.h"
 #include "system/clock.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "base/macro.h"
 #include "cli/status/timeline.h"
 #include "system/clock.h"
 
