@@ -33,6 +33,3 @@ uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uin
 
 /* A random number for jitter, not for secrets. */
 uint32_t nb_random(void);
-
-/* Parses "2006-01-02T15:04:05Z", also with an offset or a fraction (RFC 3339). 0, -EINVAL. */
-int nb_rfc3339_parse(const char *text, time_t *ret);

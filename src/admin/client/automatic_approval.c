@@ -6,8 +6,8 @@
 #include "admin/client/calls.h"
 #include "admin/client/claim.h"
 #include "admin/policy/bootstrap_token.h"
+#include "admin/policy/rfc3339.h"
 #include "base/macro.h"
-#include "system/clock.h"
 #include "system/log.h"
 
 #define BODY_MAX ((size_t)16 * 1024)

@@ -7,6 +7,7 @@
 
 #include "admin/client/client.h"
 #include "admin/client/exec.h"
+#include "admin/policy/rfc3339.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "admin/policy/bootstrap_token.h"
+#include "admin/policy/rfc3339.h"
 #include "admin/policy/secret_data.h"
 #include "base/macro.h"
 #include "base/text.h"

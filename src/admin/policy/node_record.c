@@ -4,6 +4,7 @@
 
 #include "admin/policy/address.h"
 #include "admin/policy/node_record.h"
+#include "admin/policy/rfc3339.h"
 #include "admin/policy/secret_data.h"
 #include "base/encoding.h"
 #include "base/macro.h"

@@ -6,12 +6,12 @@
 
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
+#include "admin/policy/rfc3339.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/dns_name.h"
 #include "crypto/pkcs10.h"
-#include "system/clock.h"
 
 #define BOOTSTRAP_GROUP "system:bootstrappers" /* the API server adds it to each token's user */
 

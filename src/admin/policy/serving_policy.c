@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admin/policy/rfc3339.h"
 #include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "system/clock.h"
 
 void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node) {
         const char *ready = nb_json_string(json, "status.conditions[type=Ready].status");
