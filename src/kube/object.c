@@ -5,6 +5,10 @@
 #include "base/text.h"
 #include "kube/object.h"
 
+/* From forbiddenMessage() of k8s.io/apiserver (responsewriters/errors.go): no member of a Status
+ * has the user. Go quotes the name, so a backslash escapes the next character. */
+#define BEFORE_USER "User \""
+
 #define STATUS_MAX (256 * 1024)
 
 void nb_object_verify_type(struct nb_json *json, const struct nb_object_type *type) {
@@ -60,15 +64,13 @@ struct nb_status nb_status_parse(const char *text, size_t len) {
         return status;
 }
 
-/* The name is quoted by Go, so a backslash escapes the next character. */
 void nb_status_user(const struct nb_status *status, char *ret, size_t size) {
-        static const char before[] = "User \"";
-        const char *from = strstr(status->message, before), *to;
+        const char *from = strstr(status->message, BEFORE_USER), *to;
 
         ret[0] = '\0';
         if (!from)
                 return;
-        from += strlen(before);
+        from += strlen(BEFORE_USER);
         for (to = from; *to && *to != '"'; to++)
                 if (*to == '\\' && to[1])
                         to++;

@@ -10,6 +10,12 @@
 
 #define HEADER_SIZE 256
 
+/* 403 has two causes, which only the text distinguishes. A Status has WRONG_ROLE (doAuth() of k3s,
+ * pkg/server/auth/auth.go) or one of several texts of pkg/nodepassword; old supervisors answer
+ * without a Status, and name the password. */
+#define WRONG_ROLE "forbidden"
+#define WRONG_PASSWORD "node password"
+
 const struct nb_call nb_cacerts_call = { "/cacerts of", "/cacerts", NB_CACERTS_MAX, NULL };
 
 /* kube-apiserver does not serve /cacerts, and answers 401, 403 or 404. */
@@ -64,10 +70,9 @@ static int read_certificate(const struct nb_api *api, const struct nb_call *call
                                         status.message[0] ? ": " : "", status.message);
                 return nb_api_name_identity(api, r, f);
         }
-        /* 403 has two causes, which only the message distinguishes. */
         if (answer->status == 403 && request->node_password &&
-            (status.code == 403 ? strcmp(status.message, "forbidden") != 0
-                                : strcasestr(text, "node password") != NULL))
+            (status.code == 403 ? strcmp(status.message, WRONG_ROLE) != 0
+                                : strcasestr(text, WRONG_PASSWORD) != NULL))
                 return nb_failure_set_http(
                         f, NB_NODE_PASSWORD_REJECTED, 403, "%s %s: 403 %s: '%.160s'", call->what,
                         api->name, status.reason, status.code == 403 ? status.message : text);

@@ -11,6 +11,8 @@
 
 #define REQUEST_SIZE 512
 #define TIMEOUT_MS 10000
+/* The answer of the host to info-get; DataSourceVMware.py of cloud-init searches for it, too. The
+ * tools have one exit status for all failures, and vmtoolsd writes this to standard output. */
 #define NO_VALUE "No value found"
 #define CLEARED "---"
 #define SPACE " \t\r\n"
@@ -58,8 +60,6 @@ int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
         if (r < 0 && r != -E2BIG)
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r, "'%s' cannot be run: %m",
                                       tool->path);
-        /* The tools have one exit status for all failures, and vmtoolsd writes the message to
-         * standard output. */
         if (r >= 0 && result.status != 0 &&
             (strstr(result.error, NO_VALUE) || strstr(value.data, NO_VALUE)))
                 return 0;

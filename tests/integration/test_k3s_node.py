@@ -149,6 +149,18 @@ def test_other_machine_of_this_name_with_an_old_server(world):
     join(world).failed("node-password-rejected", 77, "validation failed")
 
 
+@pytest.mark.parametrize("text, is_status, code", [
+    ("some new reason", True, "node-password-rejected"),
+    ("some new reason", False, "supervisor-refused"),
+])
+def test_refusal_with_an_unknown_text(world, text, is_status, code):
+    """With a Status, only "forbidden" is about the role; without one, only a text that names the password is about it."""
+    world.server.on("client-kubelet", (lambda request: apiserver.status(403, "Forbidden", text)) if is_status else
+                    faults.answer(text, 403, Content_Type="text/plain"))
+    world.configure(timeout="8s")
+    join(world).failed(code, 77, text if is_status else "403")
+
+
 def test_no_password_for_other_clusters(world):
     """The installer makes it for a supervisor alone."""
     world.configure(cluster={"type": "kubernetes"})
