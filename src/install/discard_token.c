@@ -15,7 +15,7 @@
 #define REMOVED_MAX 1024
 
 #define TOKENS \
-        { NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN }
+        { NB_CREDENTIAL_TOKEN_NAME, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME }
 
 /* An encrypted token is removed as well: if the TPM, the host key or the machine ID changes,
  * systemd can no longer decrypt it, and does not start the service. */

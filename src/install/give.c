@@ -182,7 +182,8 @@ static int put_settings(const struct nb_context *context) {
         snprintf(path, sizeof(path), "%s/config.yaml.d", sources->config_directory);
         r = nb_sources_put(sources, NB_SOURCE_FOLDER, path, 0, NULL);
         if (r >= 0)
-                r = nb_sources_put(sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG, 0, NULL);
+                r = nb_sources_put(sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG_NAME, 0,
+                                   NULL);
         snprintf(path, sizeof(path), "%s/config.yaml", sources->config_directory);
         if (r >= 0)
                 r = nb_sources_put(sources, NB_SOURCE_FILE, path, 0600,

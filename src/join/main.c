@@ -191,7 +191,7 @@ static int join_given(struct given *given, struct nb_failure *f) {
         r = nb_load_bootstrap(&given->load, f);
         if (r < 0)
                 return r;
-        r = nb_sources_credential(&given->sources, NB_CREDENTIAL_ATTESTATION_KEY,
+        r = nb_sources_credential(&given->sources, NB_CREDENTIAL_ATTESTATION_KEY_NAME,
                                   ATTESTATION_KEY_MAX, &given->attestation_key, f);
         if (r < 0 && r != -ENOENT)
                 return r;

@@ -243,7 +243,7 @@ static int make_request(const struct nb_join *join, struct nb_buffer *request,
                 r = nb_attestation_append(key, join->bootstrap->identity.token_id, request);
         if (r == -EINVAL)
                 return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, r,
-                                      "the credential '" NB_CREDENTIAL_ATTESTATION_KEY
+                                      "the credential '" NB_CREDENTIAL_ATTESTATION_KEY_NAME
                                       "' is not a private key as PEM: ECDSA of at least P-256, "
                                       "Ed25519, or RSA of at least 2048 bits");
         return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created") : 0;

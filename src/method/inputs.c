@@ -99,7 +99,7 @@ static int read_token(const struct nb_settings_tokens *settings, struct nb_input
         _cleanup_(token_text_done) struct token_text token = { .own = NB_SECRET_INIT };
         int r;
 
-        r = find_token(inputs->sources, NB_CREDENTIAL_TOKEN, &settings->discovery,
+        r = find_token(inputs->sources, NB_CREDENTIAL_TOKEN_NAME, &settings->discovery,
                        settings->discovery_origin, &token, f);
         if (r <= 0)
                 return r;
@@ -123,8 +123,8 @@ static int read_tls_bootstrap(const struct nb_settings_tokens *settings, struct 
         _cleanup_(token_text_done) struct token_text text = { .own = NB_SECRET_INIT };
         int r;
 
-        r = find_token(inputs->sources, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, &settings->tls_bootstrap,
-                       settings->tls_bootstrap_origin, &text, f);
+        r = find_token(inputs->sources, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME,
+                       &settings->tls_bootstrap, settings->tls_bootstrap_origin, &text, f);
         if (r <= 0)
                 return r;
         r = take_bootstrap_token(&text, &inputs->identity);
@@ -201,7 +201,7 @@ int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *setting
                    struct nb_inputs *inputs, struct nb_failure *f) {
         static const struct nb_settings_tokens no_tokens;
         const struct nb_settings_tokens *tokens = settings->tokens ? settings->tokens : &no_tokens;
-        const struct nb_kubeconfig_source kubeconfig = { NB_CREDENTIAL_KUBECONFIG,
+        const struct nb_kubeconfig_source kubeconfig = { NB_CREDENTIAL_KUBECONFIG_NAME,
                                                          settings->bootstrap_kubeconfig,
                                                          &nb_kubeconfig_bootstrap };
         _cleanup_(nb_identity_done) struct nb_identity user = NB_IDENTITY_INIT;

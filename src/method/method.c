@@ -88,9 +88,9 @@ int nb_bootstrap_verify(const struct nb_bootstrap *bootstrap, const struct nb_se
          */
         if (kind == NB_IDENTITY_NONE)
                 return nb_failure_set(f, NB_TOKEN_MISSING, ENOENT,
-                                      "there is no credential '" NB_CREDENTIAL_TOKEN
-                                      "', '" NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN
-                                      "' or '" NB_CREDENTIAL_KUBECONFIG
+                                      "there is no credential '" NB_CREDENTIAL_TOKEN_NAME
+                                      "', '" NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME
+                                      "' or '" NB_CREDENTIAL_KUBECONFIG_NAME
                                       "', and no bootstrap.kubeconfig");
         if (kind == NB_IDENTITY_PASSWORD && bootstrap->issuer != NB_ISSUER_SUPERVISOR)
                 return nb_failure_set(f, NB_SETTINGS_INVALID, 0,

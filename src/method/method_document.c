@@ -16,7 +16,7 @@
 static int load_document(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
                          struct nb_failure *f) {
         const char *path = inputs->settings->discovery_file;
-        const struct nb_kubeconfig_source source = { NB_CREDENTIAL_CLUSTER_INFO,
+        const struct nb_kubeconfig_source source = { NB_CREDENTIAL_CLUSTER_INFO_NAME,
                                                      path[0] == '/' ? path : "",
                                                      &nb_kubeconfig_discovery_file };
         int r;

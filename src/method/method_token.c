@@ -28,7 +28,7 @@ static int verify_token(const struct nb_bootstrap *bootstrap, const struct nb_se
         if (bootstrap->token.kind != NB_IDENTITY_NONE)
                 return 0;
         return nb_failure_set(f, NB_TOKEN_MISSING, ENOENT,
-                              "there is no credential '" NB_CREDENTIAL_TOKEN "'%s",
+                              "there is no credential '" NB_CREDENTIAL_TOKEN_NAME "'%s",
                               bootstrap->identity.kind == NB_IDENTITY_NONE
                                       ? ""
                                       : ", which discovery.endpoints requires; with a bootstrap "

@@ -65,8 +65,8 @@ static bool has_own_document(struct nb_sources *sources, const struct nb_setting
 
         if (settings->discovery_file[0] && is_set_here(settings, NB_SETTING_DISCOVERY_FILE, origin))
                 return true;
-        return nb_sources_credential(sources, NB_CREDENTIAL_CLUSTER_INFO, NB_KUBECONFIG_MAX, &text,
-                                     &ignored) >= 0;
+        return nb_sources_credential(sources, NB_CREDENTIAL_CLUSTER_INFO_NAME, NB_KUBECONFIG_MAX,
+                                     &text, &ignored) >= 0;
 }
 
 /* Metadata must not weaken the pins or the document by which root has chosen the cluster. */

@@ -33,9 +33,6 @@ static bool is_own(int folder_fd, const char *name) {
  * hashes that root relies on.
  */
 static int verify_credentials(const struct nb_sources *sources, struct nb_failure *f) {
-        static const char *const names[] = { NB_CREDENTIAL_CONFIG, NB_CREDENTIAL_TOKEN,
-                                             NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
-                                             NB_CREDENTIAL_KUBECONFIG, NB_CREDENTIAL_CLUSTER_INFO };
         const char *path = sources->credentials_directory;
         _cleanup_(nb_closep) int fd = -1;
         struct statvfs mount;
@@ -45,12 +42,13 @@ static int verify_credentials(const struct nb_sources *sources, struct nb_failur
                 return 0;
         if (fstatvfs(fd, &mount) == 0 && (mount.f_flag & ST_RDONLY))
                 return 0;
-        for (size_t i = 0; i < N_ELEMENTS(names); i++)
-                if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || !is_own(fd, names[i]))
+        for (size_t i = 0; i < _NB_CREDENTIAL_N; i++)
+                if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+                    !is_own(fd, nb_credential_names[i]))
                         return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EPERM,
                                               "credential '%s' can be changed by the network side; "
                                               "expected a read-only mount, or root as its owner",
-                                              names[i]);
+                                              nb_credential_names[i]);
         return 0;
 }
 

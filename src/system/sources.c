@@ -29,6 +29,12 @@ static int set_unreadable(const char *origin, int r, struct nb_failure *f) {
         return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "%s cannot be read: %m", origin);
 }
 
+#define NAMED(credential) [NB_CREDENTIAL_##credential] = NB_CREDENTIAL_##credential##_NAME
+const char *const nb_credential_names[_NB_CREDENTIAL_N] = {
+        NAMED(TOKEN),        NAMED(TLS_BOOTSTRAP_TOKEN), NAMED(KUBECONFIG),
+        NAMED(CLUSTER_INFO), NAMED(ATTESTATION_KEY),     NAMED(CONFIG),
+};
+
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory) {
         *ret_sources = (struct nb_sources){
                 .config_directory = config_directory,
@@ -387,7 +393,7 @@ int nb_sources_read_stored(const char *folder, const char *name, size_t max, str
         r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, ret_stat);
         /* cluster-info has no secret, so others may read it. */
         if (r >= 0 &&
-            (!nb_file_is_exposed(fd, ret_stat) || !strcmp(name, NB_CREDENTIAL_CLUSTER_INFO)))
+            (!nb_file_is_exposed(fd, ret_stat) || !strcmp(name, NB_CREDENTIAL_CLUSTER_INFO_NAME)))
                 ret_stat->st_mode &= ~(mode_t)0007;
         return r;
 }
@@ -446,12 +452,12 @@ static int each_document(struct nb_sources *sources, const char *path, nb_config
                          void *userdata, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         const struct nb_kept *kept = path ? find_kept(sources, NB_SOURCE_FILE, path) : NULL;
-        const char *origin = path ? path : "credential '" NB_CREDENTIAL_CONFIG "'";
+        const char *origin = path ? path : "credential '" NB_CREDENTIAL_CONFIG_NAME "'";
         struct stat st = { 0 };
         int r;
 
         r = path ? nb_sources_read(sources, path, NB_CONFIG_MAX, &text, &st)
-                 : read_credential(sources, NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &text, &st);
+                 : read_credential(sources, NB_CREDENTIAL_CONFIG_NAME, NB_CONFIG_MAX, &text, &st);
         /* A dangling link is an error: its settings would not take effect. */
         if (r == -ENOENT && (!path || (kept && kept->is_put) || lstat(path, &st) < 0))
                 return 0;

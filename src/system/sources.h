@@ -16,12 +16,24 @@
 #define NB_CONFIG_DIRECTORY "/etc/node-bootstrap"
 #define NB_CONFIG_MAX (256 * 1024) /* bytes of one document */
 #define NB_CONFIG_FILES_MAX 64     /* files in config.yaml.d */
-#define NB_CREDENTIAL_CONFIG "node-bootstrap.config"
-#define NB_CREDENTIAL_TOKEN "node-bootstrap.token"
-#define NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN "node-bootstrap.tls-bootstrap-token"
-#define NB_CREDENTIAL_KUBECONFIG "node-bootstrap.kubeconfig"
-#define NB_CREDENTIAL_CLUSTER_INFO "node-bootstrap.cluster-info"
-#define NB_CREDENTIAL_ATTESTATION_KEY "node-bootstrap.attestation-key"
+#define NB_CREDENTIAL_CONFIG_NAME "node-bootstrap.config"
+#define NB_CREDENTIAL_TOKEN_NAME "node-bootstrap.token"
+#define NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME "node-bootstrap.tls-bootstrap-token"
+#define NB_CREDENTIAL_KUBECONFIG_NAME "node-bootstrap.kubeconfig"
+#define NB_CREDENTIAL_CLUSTER_INFO_NAME "node-bootstrap.cluster-info"
+#define NB_CREDENTIAL_ATTESTATION_KEY_NAME "node-bootstrap.attestation-key"
+
+/* The credentials, and their names. */
+enum nb_credential {
+        NB_CREDENTIAL_TOKEN,
+        NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
+        NB_CREDENTIAL_KUBECONFIG,
+        NB_CREDENTIAL_CLUSTER_INFO,
+        NB_CREDENTIAL_ATTESTATION_KEY,
+        NB_CREDENTIAL_CONFIG,
+        _NB_CREDENTIAL_N,
+};
+extern const char *const nb_credential_names[_NB_CREDENTIAL_N];
 
 /* If the variable is set, this descriptor has the data that install passes to its child. */
 #define NB_SOURCES_FD 4

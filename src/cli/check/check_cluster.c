@@ -129,8 +129,8 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         const char *origin = settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME]
                              : check->fixed_name[0] ? "that of its certificate"
                                                     : "the host name",
-                   *hidden = check->sealed & 1U << NB_CHECK_CONFIG
-                                     ? ", unless credential '" NB_CREDENTIAL_CONFIG
+                   *hidden = check->sealed & 1U << NB_CREDENTIAL_CONFIG
+                                     ? ", unless credential '" NB_CREDENTIAL_CONFIG_NAME
                                        "' sets node.name"
                                      : "";
         int r;
@@ -153,9 +153,9 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
 /* Prints why a missing value is not a failure here: the administrator may have removed the token
  * after the join, as the manual recommends, or this user cannot read the source. */
 static bool is_excused(struct nb_check *check, const struct nb_failure *f) {
-        const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
-                       documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
-                       clusters = 1U << NB_CHECK_CLUSTER_INFO;
+        const unsigned tokens = 1U << NB_CREDENTIAL_TOKEN | 1U << NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
+                       documents = 1U << NB_CREDENTIAL_KUBECONFIG | 1U << NB_CREDENTIAL_CONFIG,
+                       clusters = 1U << NB_CREDENTIAL_CLUSTER_INFO;
         enum nb_code code = f->code;
 
         if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)

@@ -13,15 +13,6 @@
 
 #define CREDENTIAL_MAX ((size_t)256 * 1024)
 
-const char *const nb_check_credential_names[_NB_CHECK_CREDENTIAL_N] = {
-        [NB_CHECK_TOKEN] = NB_CREDENTIAL_TOKEN,
-        [NB_CHECK_TLS_BOOTSTRAP_TOKEN] = NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
-        [NB_CHECK_KUBECONFIG] = NB_CREDENTIAL_KUBECONFIG,
-        [NB_CHECK_CLUSTER_INFO] = NB_CREDENTIAL_CLUSTER_INFO,
-        [NB_CHECK_ATTESTATION_KEY] = NB_CREDENTIAL_ATTESTATION_KEY,
-        [NB_CHECK_CONFIG] = NB_CREDENTIAL_CONFIG,
-};
-
 int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_TOKEN_TEXT_SIZE]) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
         int r;
@@ -58,8 +49,8 @@ void nb_check_find_stores(struct nb_check *check) {
         if (check->sources.credentials_directory)
                 return;
         nb_sources_find_stores(&check->sources);
-        for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++) {
-                const char *name = nb_check_credential_names[c];
+        for (unsigned c = 0; c < _NB_CREDENTIAL_N; c++) {
+                const char *name = nb_credential_names[c];
 
                 if (nb_machine_units_find_drop_in(&check->units, &check->sources, name,
                                                   check->drop_ins[c]) ||
@@ -74,7 +65,7 @@ void nb_check_find_stores(struct nb_check *check) {
 static void print_plain(struct nb_check *check, unsigned credential, const char *folder,
                         int folder_fd) {
         _cleanup_(nb_secret_done) struct nb_secret data = NB_SECRET_INIT;
-        const char *name = nb_check_credential_names[credential];
+        const char *name = nb_credential_names[credential];
         char text[NB_CHECK_TOKEN_TEXT_SIZE];
         struct stat st;
         size_t len;
@@ -90,7 +81,7 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
                 return;
         }
         len = nb_token_trim(data.data, data.len);
-        if (credential != NB_CHECK_TOKEN && credential != NB_CHECK_TLS_BOOTSTRAP_TOKEN)
+        if (credential != NB_CREDENTIAL_TOKEN && credential != NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN)
                 nb_check_row(check, NB_CHECK_GOOD, "%s: %zu bytes (%s)", name, data.len, folder);
         else if (nb_check_mask_token(data.data, len, text) < 0)
                 nb_check_row(check, NB_CHECK_DOUBT, "%s: %zu bytes, not a valid token (%s)", name,
@@ -106,7 +97,7 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
 /* Returns whether the credential is in `folder`. */
 static bool print_in_folder(struct nb_check *check, unsigned credential, const char *folder,
                             bool is_sealed, bool is_ignored) {
-        const char *name = nb_check_credential_names[credential];
+        const char *name = nb_credential_names[credential];
         _cleanup_(nb_closep) int fd = -1;
         struct stat st;
 
@@ -134,7 +125,7 @@ static bool print_in_folder(struct nb_check *check, unsigned credential, const c
 }
 
 static bool print_credential(struct nb_check *check, unsigned credential) {
-        const char *name = nb_check_credential_names[credential],
+        const char *name = nb_credential_names[credential],
                    *delivered = check->sources.credentials_directory;
         bool is_found = check->drop_ins[credential][0];
 
@@ -168,7 +159,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
         unsigned n = 0;
         int r;
 
-        for (unsigned i = 0; i < _NB_CHECK_CREDENTIAL_N; i++)
+        for (unsigned i = 0; i < _NB_CREDENTIAL_N; i++)
                 n += print_credential(check, i);
         n += print_token(check, "token", &tokens->discovery, tokens->discovery_origin);
         n += print_token(check, "token for the request", &tokens->tls_bootstrap,

@@ -44,18 +44,9 @@
 
 /* --- Credentials --- */
 
-enum nb_check_credential {
-        NB_CHECK_TOKEN,
-        NB_CHECK_TLS_BOOTSTRAP_TOKEN,
-        NB_CHECK_KUBECONFIG,
-        NB_CHECK_CLUSTER_INFO,
-        NB_CHECK_ATTESTATION_KEY,
-        NB_CHECK_CONFIG,
-        _NB_CHECK_CREDENTIAL_N,
-};
 #define NB_CHECK_IDENTITIES \
-        (1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN | 1U << NB_CHECK_KUBECONFIG)
-extern const char *const nb_check_credential_names[_NB_CHECK_CREDENTIAL_N];
+        (1U << NB_CREDENTIAL_TOKEN | 1U << NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN | \
+         1U << NB_CREDENTIAL_KUBECONFIG)
 
 /* --- State --- */
 
@@ -91,7 +82,7 @@ struct nb_check {
         bool is_local;         /* --local */
         struct nb_check_output output;
 
-        char drop_ins[_NB_CHECK_CREDENTIAL_N][NB_SETTINGS_PATH_MAX]; /* drop-in of the service that
+        char drop_ins[_NB_CREDENTIAL_N][NB_SETTINGS_PATH_MAX]; /* drop-in of the service that
                                                                         sets it; "" for none */
         unsigned sealed; /* bit n: only the service can read that credential */
 

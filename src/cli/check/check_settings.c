@@ -161,9 +161,9 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
                 return r;
         check->has_settings = true;
         n = nb_check_print_settings(check, settings);
-        if (check->sealed & 1U << NB_CHECK_CONFIG)
+        if (check->sealed & 1U << NB_CREDENTIAL_CONFIG)
                 nb_check_row(check, NB_CHECK_NOTE,
-                             "settings in credential '" NB_CREDENTIAL_CONFIG
+                             "settings in credential '" NB_CREDENTIAL_CONFIG_NAME
                              "' are not checked: only the service can read them");
         else if (n == 0)
                 nb_check_row(check, NB_CHECK_NOTE, "none in %s or in a credential", folder);

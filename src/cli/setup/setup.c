@@ -167,7 +167,7 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
 
 /* Nothing was written, so the remedies for the service, which restart it, cannot help. */
 static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f) {
-        const struct nb_secret *token = &setup->secrets[NB_SETUP_TOKEN];
+        const struct nb_secret *token = &setup->secrets[NB_CREDENTIAL_TOKEN];
         bool is_pasted = setup->pasted.data;
         const char *hint;
 

@@ -104,12 +104,12 @@ static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
 static const struct document {
         enum nb_setup_input input;
         const char *reader;
-        enum nb_setup_secret secret;
+        enum nb_credential secret;
         const struct nb_kubeconfig_policy *policy;
 } documents[] = {
-        { NB_SETUP_INPUT_DISCOVERY_FILE, "--discovery-file=-", NB_SETUP_CLUSTER_INFO,
+        { NB_SETUP_INPUT_DISCOVERY_FILE, "--discovery-file=-", NB_CREDENTIAL_CLUSTER_INFO,
           &nb_kubeconfig_discovery_file },
-        { NB_SETUP_INPUT_KUBECONFIG, "--bootstrap-kubeconfig=-", NB_SETUP_KUBECONFIG,
+        { NB_SETUP_INPUT_KUBECONFIG, "--bootstrap-kubeconfig=-", NB_CREDENTIAL_KUBECONFIG,
           &nb_kubeconfig_bootstrap },
 };
 
@@ -123,7 +123,7 @@ static int read_document(struct nb_setup_line *line, const struct document *docu
         struct nb_kubeconfig_input input = { .origin = line->values[document->input],
                                              .read = read_named,
                                              .userdata = hidden };
-        bool is_public = document->secret == NB_SETUP_CLUSTER_INFO, is_exposed;
+        bool is_public = document->secret == NB_CREDENTIAL_CLUSTER_INFO, is_exposed;
         int r;
 
         if (!input.origin)
@@ -238,7 +238,7 @@ static int assign_tokens(struct nb_setup_line *line, struct nb_failure *f) {
 
                 if (!token->option)
                         continue;
-                if (n > NB_SETUP_TLS_BOOTSTRAP_TOKEN)
+                if (n > NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN)
                         return nb_failure_set(f, NB_USAGE, 0,
                                               "'--%s' cannot be combined with both "
                                               "'--discovery-token' and '--tls-bootstrap-token'",

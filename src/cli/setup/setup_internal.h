@@ -38,17 +38,7 @@
 #define NB_SETUP_HEADER "# Written by `node-bootstrap setup`, which replaces it.\n"
 #define NB_SETUP_DELIVERED "/run/credentials/@system" /* the credentials of the boot */
 
-/* The credentials that setup knows. */
-enum nb_setup_secret {
-        NB_SETUP_TOKEN,
-        NB_SETUP_TLS_BOOTSTRAP_TOKEN,
-        NB_SETUP_KUBECONFIG,
-        NB_SETUP_CLUSTER_INFO,
-        _NB_SETUP_SECRET_N,
-};
-
-/* The names of the credentials: "node-bootstrap.token". */
-extern const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N];
+#define _NB_SETUP_SECRET_N NB_CREDENTIAL_ATTESTATION_KEY /* setup knows those before it */
 
 enum nb_setup_step {
         NB_SETUP_KEEP,

@@ -59,7 +59,7 @@ static enum nb_setup_joined compare_cluster(struct nb_setup *setup) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
         _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
-        const struct nb_secret *token = &setup->secrets[NB_SETUP_TOKEN];
+        const struct nb_secret *token = &setup->secrets[NB_CREDENTIAL_TOKEN];
         bool is_same;
 
         if (nb_sources_read(&setup->sources, setup->state.node.paths.ca_file, NB_CA_FILE_MAX, &pem,
@@ -82,9 +82,9 @@ enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup) {
         enum nb_setup_joined joined;
 
         /* A kubeconfig that describes a cluster has no pins: nb_setup_plan() compares its text. */
-        if (setup->root || !setup->secrets[NB_SETUP_TOKEN].data ||
-            setup->secrets[NB_SETUP_KUBECONFIG].data ||
-            setup->secrets[NB_SETUP_CLUSTER_INFO].data ||
+        if (setup->root || !setup->secrets[NB_CREDENTIAL_TOKEN].data ||
+            setup->secrets[NB_CREDENTIAL_KUBECONFIG].data ||
+            setup->secrets[NB_CREDENTIAL_CLUSTER_INFO].data ||
             (!chain && !state->node.present.has_record))
                 return NB_SETUP_NOT_JOINED;
         if (chain) {

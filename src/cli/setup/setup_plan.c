@@ -28,18 +28,18 @@ static int put_config(struct nb_setup *setup, struct nb_failure *f) {
         if (!setup->root)
                 nb_sources_find_stores(&setup->sources);
         for (; r == -ENOENT && *stores; stores++) {
-                r = nb_sources_read_stored(*stores, NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &config,
-                                           &st);
+                r = nb_sources_read_stored(*stores, NB_CREDENTIAL_CONFIG_NAME, NB_CONFIG_MAX,
+                                           &config, &st);
                 if (r < 0 && r != -ENOENT)
                         return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
                                               "cannot read '%s/%s': %m", *stores,
-                                              NB_CREDENTIAL_CONFIG);
+                                              NB_CREDENTIAL_CONFIG_NAME);
         }
         if (r == -ENOENT)
-                r = nb_setup_read_stored(setup, NB_CREDENTIAL_CONFIG, &config, f);
+                r = nb_setup_read_stored(setup, NB_CREDENTIAL_CONFIG_NAME, &config, f);
         if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
                 return r;
-        return nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG,
+        return nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG_NAME,
                               st.st_mode, r < 0 ? NULL : &config) < 0
                        ? nb_failure_set_memory(f)
                        : 0;
@@ -156,11 +156,11 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
 /* --- Credentials --- */
 
 /* Describes a credential by the ID of its token, or by its kind. */
-static void describe_secret(const struct nb_secret *value, enum nb_setup_secret secret,
+static void describe_secret(const struct nb_secret *value, enum nb_credential secret,
                             char ret[static 128]) {
         if (!value->data)
                 nb_text_copy(ret, 128, "none");
-        else if (secret > NB_SETUP_TLS_BOOTSTRAP_TOKEN)
+        else if (secret > NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN)
                 nb_text_copy(ret, 128, "another document");
         else if (nb_token_verify(value->data, nb_token_trim(value->data, value->len)) >= 0)
                 snprintf(ret, 128, "token %.*s", NB_TOKEN_ID_LEN, value->data);
@@ -177,11 +177,11 @@ static bool is_same(const struct nb_secret *stored, const struct nb_secret *new)
 /* If there is a new credential, the others are removed: an old one could take precedence, or
  * conflict with the new one. Afterwards the sources contain the credentials that the service will
  * get. */
-static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, struct nb_failure *f) {
+static int plan_secret(struct nb_setup *setup, enum nb_credential secret, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT,
                                                    delivered = NB_SECRET_INIT;
         const struct nb_secret *new = &setup->secrets[secret], *value = new;
-        const char *name = nb_setup_secret_names[secret];
+        const char *name = nb_credential_names[secret];
         char before[128] = "an encrypted value", after[128];
         char path[NB_SETUP_PATH_SIZE], what[128];
         bool is_kept, is_damaged;
@@ -241,7 +241,7 @@ static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
                 return 0;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 if (setup->steps[i] == NB_SETUP_WRITE &&
-                    nb_service_decrypts(&unit, nb_setup_secret_names[i]))
+                    nb_service_decrypts(&unit, nb_credential_names[i]))
                         return nb_failure_set(
                                 f, NB_USAGE, 0,
                                 "a drop-in with LoadCredentialEncrypted=%s accepts no plain text, "
@@ -249,7 +249,7 @@ static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
                                 "`systemctl cat " NB_SETUP_UNIT
                                 "` shows, run `systemctl daemon-reload`, and run the same command "
                                 "again",
-                                nb_setup_secret_names[i]);
+                                nb_credential_names[i]);
         return 0;
 }
 

@@ -19,13 +19,6 @@
 #define STORE "/etc/credstore"
 #define STORE_ENCRYPTED "/etc/credstore.encrypted"
 
-const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N] = {
-        [NB_SETUP_TOKEN] = NB_CREDENTIAL_TOKEN,
-        [NB_SETUP_TLS_BOOTSTRAP_TOKEN] = NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
-        [NB_SETUP_KUBECONFIG] = NB_CREDENTIAL_KUBECONFIG,
-        [NB_SETUP_CLUSTER_INFO] = NB_CREDENTIAL_CLUSTER_INFO,
-};
-
 /* --- Reading --- */
 
 static int read_from(const struct nb_setup *setup, const char *folder, const char *name,
@@ -115,11 +108,11 @@ static int plan_removal(struct nb_setup *setup, const char *folder, const char *
                          f);
 }
 
-static int plan_secret_removal(struct nb_setup *setup, enum nb_setup_secret secret,
+static int plan_secret_removal(struct nb_setup *setup, enum nb_credential secret,
                                struct nb_failure *f) {
-        int r = plan_removal(setup, STORE, nb_setup_secret_names[secret], f);
+        int r = plan_removal(setup, STORE, nb_credential_names[secret], f);
 
-        return r < 0 ? r : plan_removal(setup, STORE_ENCRYPTED, nb_setup_secret_names[secret], f);
+        return r < 0 ? r : plan_removal(setup, STORE_ENCRYPTED, nb_credential_names[secret], f);
 }
 
 static void plan_folders(struct nb_setup *setup) {
@@ -132,9 +125,9 @@ static void plan_folders(struct nb_setup *setup) {
 
 /* Which of the plain and the encrypted form takes precedence depends on the version of systemd, so
  * only one of them is left. */
-static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, struct nb_failure *f) {
+static int plan_secret(struct nb_setup *setup, enum nb_credential secret, struct nb_failure *f) {
         const struct nb_secret *data = &setup->secrets[secret];
-        const char *name = nb_setup_secret_names[secret];
+        const char *name = nb_credential_names[secret];
         int r;
 
         r = plan_file(setup,
@@ -186,8 +179,8 @@ int nb_setup_plan_files(struct nb_setup *setup, struct nb_failure *f) {
 }
 
 int nb_setup_plan_repair(struct nb_setup *setup, struct nb_failure *f) {
-        static const enum nb_setup_secret tokens[] = { NB_SETUP_TOKEN,
-                                                       NB_SETUP_TLS_BOOTSTRAP_TOKEN };
+        static const enum nb_credential tokens[] = { NB_CREDENTIAL_TOKEN,
+                                                     NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN };
         _cleanup_(nb_closep) int fd = -1;
         int r = 0;
 
@@ -195,7 +188,7 @@ int nb_setup_plan_repair(struct nb_setup *setup, struct nb_failure *f) {
                 return 0;
         (void)nb_folder_open(STORE, &fd);
         for (size_t i = 0; i < N_ELEMENTS(tokens) && r >= 0; i++) {
-                const char *name = nb_setup_secret_names[tokens[i]];
+                const char *name = nb_credential_names[tokens[i]];
 
                 if (fd >= 0 && nb_service_find_fault(fd, name))
                         r = plan_removal(setup, STORE, name, f);

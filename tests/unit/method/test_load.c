@@ -33,10 +33,10 @@ enum {
         CREDENTIAL_CLUSTER_INFO,
         _N_CREDENTIALS
 };
-static const char *const credential_names[] = { NB_CREDENTIAL_TOKEN,
-                                                NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
-                                                NB_CREDENTIAL_KUBECONFIG,
-                                                NB_CREDENTIAL_CLUSTER_INFO };
+static const char *const credential_names[] = { NB_CREDENTIAL_TOKEN_NAME,
+                                                NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME,
+                                                NB_CREDENTIAL_KUBECONFIG_NAME,
+                                                NB_CREDENTIAL_CLUSTER_INFO_NAME };
 
 struct load_case {
         const char *name;

@@ -134,10 +134,10 @@ static void document_of_the_machine(void **state) {
         put("config.yaml", OURS);
         assert_int_equal(nb_documents_merge(&sources, &metadata, NULL, &settings, &f), 0);
         assert_true(settings.trust_whole_bundle);
-        put(NB_CREDENTIAL_CLUSTER_INFO, "apiVersion: v1\nkind: Config\n");
+        put(NB_CREDENTIAL_CLUSTER_INFO_NAME, "apiVersion: v1\nkind: Config\n");
         assert_int_equal(nb_documents_merge(&sources, &metadata, NULL, &settings, &f), 0);
         assert_false(settings.trust_whole_bundle);
-        put(NB_CREDENTIAL_CLUSTER_INFO, NULL);
+        put(NB_CREDENTIAL_CLUSTER_INFO_NAME, NULL);
 }
 
 struct want_case {
@@ -178,9 +178,9 @@ static void wants_metadata(void **state) {
         struct nb_failure f = { 0 };
 
         put("config.yaml", c->local);
-        put(NB_CREDENTIAL_TOKEN, c->token);
-        put(NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, c->tls_token);
-        put(NB_CREDENTIAL_KUBECONFIG, c->kubeconfig);
+        put(NB_CREDENTIAL_TOKEN_NAME, c->token);
+        put(NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME, c->tls_token);
+        put(NB_CREDENTIAL_KUBECONFIG_NAME, c->kubeconfig);
         assert_int_equal(nb_documents_merge(&sources, NULL, &tokens, &settings, &f), 0);
         assert_int_equal(nb_bootstrap_load(&sources, &settings, &bootstrap, &f), 0);
         assert_int_equal(nb_bootstrap_wants_metadata(&settings, &bootstrap), c->is_wanted);
@@ -196,7 +196,7 @@ static void tokens_stay(void **state) {
         struct nb_bootstrap bootstrap;
         struct nb_failure f = { 0 };
 
-        put(NB_CREDENTIAL_TOKEN, NULL);
+        put(NB_CREDENTIAL_TOKEN_NAME, NULL);
         put("config.yaml", OURS);
         assert_int_equal(nb_secret_init(&tokens.discovery, 64), 0);
         assert_int_equal(nb_secret_append(&tokens.discovery, TOKEN, strlen(TOKEN)), 0);
