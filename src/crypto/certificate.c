@@ -223,6 +223,15 @@ time_t nb_certificate_not_after(const struct nb_certificates *certificates, size
         return gnutls_x509_crt_get_expiration_time(crt_at(certificates, i));
 }
 
+time_t nb_certificates_first_end(const struct nb_certificates *certificates) {
+        time_t first = nb_certificate_not_after(certificates, 0);
+
+        for (size_t i = 1; i < nb_certificates_count(certificates); i++)
+                if (nb_certificate_not_after(certificates, i) < first)
+                        first = nb_certificate_not_after(certificates, i);
+        return first;
+}
+
 const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i) {
         assert(i < certificates->n);
         return certificates->entries[i].pin;

@@ -48,6 +48,8 @@ void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
                            char ret[static NB_SUBJECT_SIZE]);
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i);
 time_t nb_certificate_not_after(const struct nb_certificates *certificates, size_t i);
+/* The expiry of the one that expires first. */
+time_t nb_certificates_first_end(const struct nb_certificates *certificates);
 
 /* The pin: SHA-256 of the SubjectPublicKeyInfo in DER, NB_SHA256_SIZE bytes. */
 const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i);

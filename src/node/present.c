@@ -263,16 +263,6 @@ bool nb_inspection_is_kept(const struct nb_inspection *inspection) {
                nb_node_state_has_fallback(inspection->state);
 }
 
-/* The expiry of the certificate that expires first. */
-static time_t find_chain_end(const struct nb_certificates *chain) {
-        time_t end = nb_certificate_not_after(chain, 0);
-
-        for (size_t i = 1; i < nb_certificates_count(chain); i++)
-                if (nb_certificate_not_after(chain, i) < end)
-                        end = nb_certificate_not_after(chain, i);
-        return end;
-}
-
 /* The name in the certificate; without one, that in the record. */
 static void find_name(const struct nb_node *node, char ret[static NB_NODE_NAME_MAX + 1]) {
         char name[NB_CERTIFICATE_NODE_SIZE] = "";
@@ -311,7 +301,7 @@ static enum nb_node_state classify_chain(const struct nb_node *node,
         char text[NB_SUBJECT_SIZE], at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
         const struct nb_certificates *chain = node->present.chain;
         const char *name = inspection->node;
-        time_t end = find_chain_end(chain), begin = nb_certificate_not_before(chain, 0);
+        time_t end = nb_certificates_first_end(chain), begin = nb_certificate_not_before(chain, 0);
 
         nb_time_format(node->now, clock);
         nb_time_format(begin > node->now ? begin : end, at);

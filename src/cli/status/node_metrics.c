@@ -65,15 +65,6 @@ static void put_join(struct nb_buffer *text, const struct nb_machine_state *stat
                 put_durations(text, &state->node.present.record);
 }
 
-static time_t find_first_end(const struct nb_certificates *ca) {
-        time_t first = nb_certificate_not_after(ca, 0);
-
-        for (size_t i = 1; i < nb_certificates_count(ca); i++)
-                if (nb_certificate_not_after(ca, i) < first)
-                        first = nb_certificate_not_after(ca, i);
-        return first;
-}
-
 void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buffer *text) {
         const struct nb_present *present = &state->node.present;
         const struct nb_record *record = &present->record;
@@ -114,7 +105,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         if (present->ca)
                 put_time(text, "ca_expiration_timestamp_seconds",
                          "When the first of the CAs in kubelet's CA file expires.",
-                         find_first_end(present->ca));
+                         nb_certificates_first_end(present->ca));
         put_time(text, "refresh_success_timestamp_seconds", "When the last refresh succeeded.",
                  state->refreshed);
         put_time(text, "report_timestamp_seconds", "When these metrics were written.",
