@@ -33,16 +33,6 @@ struct nb_json nb_object_parse(const char *text, size_t len, const struct nb_obj
         return json;
 }
 
-void nb_object_begin(struct nb_json_writer *writer, const char *api_version, const char *kind,
-                     const char *name) {
-        nb_json_open(writer, NULL, '{');
-        nb_json_put_string(writer, "apiVersion", api_version);
-        nb_json_put_string(writer, "kind", kind);
-        nb_json_open(writer, "metadata", '{');
-        nb_json_put_string(writer, "name", name);
-        nb_json_put_string(writer, "namespace", "kube-system");
-}
-
 void nb_status_read(struct nb_json *json, struct nb_status *ret_status) {
         struct nb_status status = { 0 };
 

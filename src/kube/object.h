@@ -22,10 +22,6 @@ struct nb_json nb_object_parse(const char *text, size_t len, const struct nb_obj
                                struct nb_failure *f);
 void nb_object_verify_type(struct nb_json *json, const struct nb_object_type *type);
 
-/* Writes the beginning of an object in kube-system; its metadata stays open for more. */
-void nb_object_begin(struct nb_json_writer *writer, const char *api_version, const char *kind,
-                     const char *name);
-
 struct nb_status {
         int64_t code; /* 0 if missing */
         char reason[64];

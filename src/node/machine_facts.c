@@ -92,7 +92,8 @@ void nb_facts_describe(const struct nb_facts *now, const struct nb_facts *then, 
 
 /* --- Reading --- */
 
-bool nb_hardware_id_is_placeholder(const char *id) {
+/* Whether `id` is "", or a UUID or serial number that the vendor has not set. */
+static bool is_placeholder(const char *id) {
         /* The default of AMI's firmware, which some vendors do not replace. */
         static const char constant[] = "03000200-0400-0500-0006-000700080009";
 
@@ -157,7 +158,7 @@ static int read_hardware_id(int root_fd, struct nb_facts *facts) {
                 r = read_line(root_fd, hardware_ids[i], text);
                 if (r < 0)
                         return r;
-                if (!nb_hardware_id_is_placeholder(text))
+                if (!is_placeholder(text))
                         return hash_fact(text, facts->hardware_id);
         }
         return 0;

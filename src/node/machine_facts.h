@@ -41,7 +41,3 @@ bool nb_facts_complete(const struct nb_facts *now, struct nb_facts *then);
 /* "host name and machine ID": those that differ. */
 void nb_facts_describe(const struct nb_facts *now, const struct nb_facts *then, char *ret,
                        size_t size);
-
-/* Whether `id` is "", or a UUID or serial number that the vendor has not set: all 0, all F, or a
- * known constant. */
-bool nb_hardware_id_is_placeholder(const char *id);

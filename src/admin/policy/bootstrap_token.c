@@ -9,7 +9,6 @@
 #include "admin/policy/secret_data.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "kube/object.h"
 #include "system/clock.h"
 
 #define EXPIRATION_MAX 127
@@ -163,7 +162,7 @@ int nb_bootstrap_token_format(const struct nb_bootstrap_token *token, struct nb_
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
         if (token->expires != 0)
                 nb_time_format(token->expires, expiration);
-        nb_object_begin(&writer, "v1", "Secret", name);
+        nb_secret_begin(&writer, name);
         if (token->node[0]) {
                 nb_json_open(&writer, "annotations", '{');
                 nb_json_put_string(&writer, NB_TOKEN_NODE_ANNOTATION, token->node);

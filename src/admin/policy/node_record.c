@@ -9,7 +9,6 @@
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "crypto/attestation.h"
-#include "kube/object.h"
 
 #define NAME_PREFIX "node-bootstrap-node-"
 
@@ -98,7 +97,7 @@ int nb_node_record_format(const struct nb_node_record *record, struct nb_buffer 
         char name[NB_NODE_RECORD_NAME_SIZE];
 
         nb_node_record_name(record->node, name);
-        nb_object_begin(&writer, "v1", "Secret", name);
+        nb_secret_begin(&writer, name);
         if (record->uid[0]) {
                 nb_json_put_string(&writer, "uid", record->uid);
                 nb_json_put_string(&writer, "resourceVersion", record->resource_version);

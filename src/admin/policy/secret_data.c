@@ -8,6 +8,15 @@
 
 #define VALUE_MAX ((size_t)64 * 1024)
 
+void nb_secret_begin(struct nb_json_writer *writer, const char *name) {
+        nb_json_open(writer, NULL, '{');
+        nb_json_put_string(writer, "apiVersion", "v1");
+        nb_json_put_string(writer, "kind", "Secret");
+        nb_json_open(writer, "metadata", '{');
+        nb_json_put_string(writer, "name", name);
+        nb_json_put_string(writer, "namespace", "kube-system");
+}
+
 int nb_secret_data_decode(struct nb_json *json, const char *key, struct nb_buffer *ret) {
         char path[64];
         const char *text;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The values in `data` of a Secret, which are base64. */
+/* Secrets in kube-system, and the values in their `data`, which are base64. */
 
 #include "base/buffer.h"
 #include "codec/json.h"
@@ -13,6 +13,9 @@ int nb_secret_data_decode(struct nb_json *json, const char *key, struct nb_buffe
  * most ret->max bytes. The failure does not quote the value. */
 void nb_secret_data_read(struct nb_json *json, const char *key, const char *expected,
                          struct nb_buffer *ret);
+
+/* Writes the beginning of a Secret; its metadata stays open for more. */
+void nb_secret_begin(struct nb_json_writer *writer, const char *name);
 
 /* Writes a value that is not "". */
 void nb_secret_data_put(struct nb_json_writer *writer, const char *key, const char *value);

@@ -172,8 +172,6 @@ void nb_check_row(struct nb_check *check, enum nb_check_mark mark, const char *f
 /* "timeout: 5m (ORIGIN)"; `overridden_by` is the origin of a stronger value, or NULL. */
 void nb_check_print_setting(struct nb_check *check, const struct nb_settings *settings,
                             enum nb_setting setting, const char *overridden_by);
-/* Prints the settings that are set, or all with --all. Returns how many are set. */
-unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings);
 
 #define NB_CHECK_HIDDEN "****************"
 #define NB_CHECK_TOKEN_TEXT_SIZE 128

@@ -29,7 +29,8 @@ void nb_check_print_setting(struct nb_check *check, const struct nb_settings *se
                      overridden_by ? overridden_by : "");
 }
 
-unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings) {
+/* Prints the settings that are set, or all with --all. Returns how many are set. */
+static unsigned print_settings(struct nb_check *check, const struct nb_settings *settings) {
         unsigned n = 0;
 
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
@@ -160,7 +161,7 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         if (r < 0)
                 return r;
         check->has_settings = true;
-        n = nb_check_print_settings(check, settings);
+        n = print_settings(check, settings);
         if (check->sealed & 1U << NB_CREDENTIAL_CONFIG)
                 nb_check_row(check, NB_CHECK_NOTE,
                              "settings in credential '" NB_CREDENTIAL_CONFIG_NAME
