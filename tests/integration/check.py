@@ -45,6 +45,14 @@ class Place:
         if user_data is not None:
             self.put(f"{PLATFORM}/user-data", user_data, folder_mode=0o700)
 
+    def platform_unit(self, path, *replaced):
+        """systemd runs, and node-bootstrap-platform.service starts if this path exists; a drop-in can replace it."""
+        unit = "run/systemd/system/node-bootstrap-platform.service"
+        self.put(unit, f"[Unit]\nConditionPathExists=|{path}\n[Service]\nType=oneshot\nExecStart=/bin/true\n", 0o644)
+        for other in replaced:
+            self.put(f"{unit}.d/other.conf", f"[Unit]\nConditionPathExists=\nConditionPathExists=|{other}\n", 0o644)
+        (self.path / "run/systemd").chmod(0o555)           # check is no other user in here: systemd-analyze must not write to it
+
     def drop_in(self, text):
         """systemd runs, and the service has this drop-in."""
         path = "etc/systemd/system/node-bootstrap.service.d/token.conf"

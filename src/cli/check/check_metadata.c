@@ -11,6 +11,10 @@
 #include "metadata/user_data.h"
 #include "method/settings_documents.h"
 #include "system/clock.h"
+#include "system/process.h"
+#include "system/unit.h"
+
+#define PLATFORM_UNIT "node-bootstrap-platform.service"
 
 /* --- Contents of metadata or user data --- */
 
@@ -75,44 +79,36 @@ static int print_recognition(struct nb_check *check, struct nb_failure *f) {
         return 0;
 }
 
-/* Returns what node-bootstrap-platform.service would read on this machine, according to the
- * conditions of that unit; NULL: nothing. */
-static const char *find_platform(const struct nb_load *load) {
-        static const char *const labels[] = { "cidata", "CIDATA", "config-2", "CONFIG-2" };
-        enum nb_provider provider = load->provider == NB_PROVIDER_NONE ? load->recognition.provider
-                                                                       : load->provider;
-        char path[64];
+/* Whether there is something to read for that unit, by its conditions. */
+static bool has_platform_data(void) {
+        static const char *const argv[] = { "systemd-analyze", "condition", "--unit=" PLATFORM_UNIT,
+                                            NULL };
+        struct nb_process_result result;
 
-        for (size_t i = 0; i < N_ELEMENTS(labels); i++) {
-                snprintf(path, sizeof(path), "/dev/disk/by-label/%s", labels[i]);
-                if (access(path, F_OK) == 0)
-                        return labels[i];
-        }
-        if (provider == NB_PROVIDER_NONE &&
-            strncmp(load->machine.dmi.sys_vendor, "VMware", strlen("VMware")) == 0)
-                provider = NB_PROVIDER_VMWARE;
-        return provider == NB_PROVIDER_NOCLOUD || provider == NB_PROVIDER_VMWARE
-                       ? nb_provider_titles[provider]
-                       : NULL;
+        return nb_systemd_is_running() &&
+               nb_process_run(
+                       &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS },
+                       &result) >= 0 &&
+               result.status == 0;
 }
 
 /* Reports metadata that only the service can read. */
 static void print_hidden(struct nb_check *check) {
         _cleanup_(nb_secret_done) struct nb_secret note = NB_SECRET_INIT;
-        const char *platform = find_platform(&check->load);
-        int r = nb_sources_read(&check->sources, NB_PLATFORM_NOTE, NB_PLATFORM_NOTE_MAX, &note,
-                                NULL);
+        int r;
 
-        if (!check->load.is_metadata_wanted || r >= 0 || (r != -EACCES && !platform))
+        if (!check->load.is_metadata_wanted)
+                return;
+        r = nb_sources_read(&check->sources, NB_PLATFORM_NOTE, NB_PLATFORM_NOTE_MAX, &note, NULL);
+        if (r >= 0 || (r != -EACCES && !has_platform_data()))
                 return;
         if (r == -EACCES)
                 nb_check_row(check, NB_CHECK_DOUBT,
                              "cannot read " NB_PLATFORM_NOTE ": run as root");
         else
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "node-bootstrap-platform.service has not read the data of %s yet: run "
-                             "`systemctl start node-bootstrap-platform.service`, then check again",
-                             platform);
+                             PLATFORM_UNIT " has not read this machine's data yet: run "
+                                           "`systemctl start " PLATFORM_UNIT "`, then check again");
         check->is_platform_hidden = true;
 }
 
