@@ -230,7 +230,7 @@ static const struct nb_state_field record_fields[] = {
 
 const struct nb_state_file nb_record_file = { NB_RECORD_FILE, NB_INSTALLED_MALFORMED,
                                               NB_INSTALLED_MALFORMED,
-                                              FIELDS(nb_record, record_fields), .version = 2 };
+                                              FIELDS(nb_record, record_fields) };
 
 int nb_installed_refuse(const char *path, int r, struct nb_failure *f) {
         if (r == -EBADF || r == -ELOOP)

@@ -11,11 +11,7 @@
 #include "settings/settings.h"
 
 #define NUMBER_MAX (INT64_C(1) << 53)
-
-/* A file that has had only one version does not set it. */
-static int get_version(const struct nb_state_file *file) {
-        return file->version > 0 ? file->version : 1;
-}
+#define VERSION 1 /* of all files */
 
 /* --- Writing --- */
 
@@ -68,7 +64,7 @@ int nb_state_file_format(const struct nb_state_file *file, const void *from,
 
         nb_json_open(&writer, NULL, '{');
         if (!file->is_open)
-                nb_json_put_integer(&writer, "version", get_version(file));
+                nb_json_put_integer(&writer, "version", VERSION);
         for (size_t i = 0; i < file->n_fields; i++) {
                 const struct nb_state_field *field = &file->fields[i];
 
@@ -97,10 +93,10 @@ static void verify_keys(struct reader *reader) {
         struct nb_json *json = &reader->json;
         int64_t version = nb_json_integer(json, "version");
 
-        if (version != get_version(file))
+        if (version != VERSION)
                 json->r = nb_failure_set(json->f, file->code, 0,
                                          "%s: version: expected %d, found %lld", file->name,
-                                         get_version(file), (long long)version);
+                                         VERSION, (long long)version);
         for (const char *key = NULL; (key = nb_json_next_key(json, "", key));)
                 if (!is_known(file, key))
                         json->r = nb_failure_set(json->f, file->code, 0, "%s: unknown key '%.64s'",

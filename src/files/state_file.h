@@ -73,7 +73,6 @@ struct nb_state_file {
         enum nb_code connection_code; /* of a malformed URL, TLS server name or proxy in it */
         const struct nb_state_field *fields;
         size_t n_fields, size; /* of the struct */
-        int version;           /* 0 means 1 */
         bool is_open;          /* no version; all fields are written; unknown keys are ignored */
 };
 

@@ -239,7 +239,7 @@ static void what_tells_clusters_apart(void **state) {
 #define OTHER_HASH "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static const char record[] =
-        "{\"version\": 2, \"node\": \"a\", \"hostName\": \"a\", \"machineID\": \"" HASH
+        "{\"version\": 1, \"node\": \"a\", \"hostName\": \"a\", \"machineID\": \"" HASH
         "\", \"server\": \"https://10.0.0.1:6443\", \"csr\": \"node-csr-a\", \"endpoint\": "
         "\"10.0.0.1:6443\", \"tokenID\": \"\", \"tokenSource\": \"a file\", \"joinedAt\": "
         "\"2027-01-01T00:00:00Z\", \"certificate\": \"" DATED "\", \"kubeconfig\": \"" KUBECONFIG
