@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/kubelet.h"
@@ -153,7 +152,9 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                                  "joined, but kubelet, which was started %s ago, cannot run: %s",
                                  age, cause.text);
                         state->why.code = cause.code;
-                } else if (kubelet->n_restarts > 0 && active_usec < NB_KUBELET_SETTLED_USEC) {
+                } else if (kubelet->n_restarts > 0 && active_usec < NB_KUBELET_SETTLED_USEC &&
+                           /* Before the join, it ended because it lacked its files. */
+                           kubelet->active_until >= state->service.active_since) {
                         CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
                                  "joined, but kubelet ended %u time%s and was started again %s ago",
                                  kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);

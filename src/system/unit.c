@@ -13,7 +13,6 @@
 #include "base/buffer.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "system/clock.h"
 #include "system/libsystemd_internal.h"
 #include "system/process.h"
 #include "system/unit.h"
@@ -160,6 +159,7 @@ static const struct property {
         ROW("ExecMainCode", NUMBER, state.exit_code),
         ROW("ExecMainStatus", NUMBER, state.exit_status),
         ROW("ActiveEnterTimestampMonotonic", NUMBER, state.active_since),
+        ROW("ActiveExitTimestampMonotonic", NUMBER, state.active_until),
         ROW("InactiveExitTimestamp", NUMBER, state.begun_usec),
         ROW("NRestarts", NUMBER, state.n_restarts),
         ROW("ConditionResult", NUMBER, state.is_condition_met),

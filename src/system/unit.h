@@ -30,6 +30,7 @@ struct nb_unit_state {
         int exit_status;     /* ExecMainStatus: that of the exit, or a signal */
         bool is_enabled, has_job;
         uint64_t active_since;   /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
+        uint64_t active_until;   /* ActiveExitTimestampMonotonic, of the run before; 0: none */
         uint64_t begun_usec;     /* InactiveExitTimestamp, of CLOCK_REALTIME; 0: never */
         unsigned n_restarts;     /* NRestarts: by Restart=, since the last start by somebody else */
         int is_condition_met;    /* ConditionResult */

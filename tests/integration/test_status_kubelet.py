@@ -53,6 +53,15 @@ def test_kubelet(place, row):
     assert kubelet.get("active") or "exit status" not in found["message"] and "cannot load" not in found["message"]
 
 
+@pytest.mark.parametrize("ended, kind", [(30, "joined"), (10, "kubelet-crashing")], ids=["before the join", "after it"])
+def test_kubelet_that_was_started_again(place, ended, kind):
+    """Before the join, it lacked its files."""
+    place.put_socket()
+    place.manager.units[UNIT] = {**place.manager.units[UNIT], "ActiveEnterTimestampMonotonic": ago(20)}
+    place.kubelet(age=5, ActiveExitTimestampMonotonic=ago(ended), **AGAIN)
+    assert place.state()[0]["state"] == kind
+
+
 @pytest.mark.parametrize("kubelet", [{"active": "inactive", "sub": "dead"}, {"active": "failed", "sub": "failed", **AGAIN}], ids=["stopped", "failed before"])
 @pytest.mark.parametrize("gate, service", [("activating", {}), ("inactive", {"ActiveState": "inactive", "Job": (1, "/job/1")})], ids=["the gate", "the service"])
 def test_kubelet_that_is_queued(place, kubelet, gate, service):
