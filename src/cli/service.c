@@ -203,7 +203,10 @@ static bool refuse_result(const struct nb_unit *service, struct nb_failure *why)
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd does not start " NB_SERVICE_UNIT
                                      " (a condition in the unit is not met)");
-        else if (!strcmp(unit->result, "start-limit-hit"))
+        /* systemd keeps the result of the last run, and only notes that it has looked again. */
+        else if (!strcmp(unit->result, "start-limit-hit") ||
+                 (!strcmp(unit->active, "failed") && unit->inactive_since > 0 &&
+                  unit->changed_since > unit->inactive_since))
                 (void)nb_failure_set(why, NB_START_LIMIT, 0,
                                      NB_SERVICE_UNIT " was started too often (start-limit-hit)");
         else if (!strcmp(unit->active, "failed") && unit->n_restarts > 0 &&

@@ -160,6 +160,8 @@ static const struct property {
         ROW("ExecMainStatus", NUMBER, state.exit_status),
         ROW("ActiveEnterTimestampMonotonic", NUMBER, state.active_since),
         ROW("ActiveExitTimestampMonotonic", NUMBER, state.active_until),
+        ROW("InactiveEnterTimestampMonotonic", NUMBER, state.inactive_since),
+        ROW("StateChangeTimestampMonotonic", NUMBER, state.changed_since),
         ROW("InactiveExitTimestamp", NUMBER, state.begun_usec),
         ROW("NRestarts", NUMBER, state.n_restarts),
         ROW("ConditionResult", NUMBER, state.is_condition_met),

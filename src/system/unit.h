@@ -31,6 +31,8 @@ struct nb_unit_state {
         bool is_enabled, has_job;
         uint64_t active_since;   /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
         uint64_t active_until;   /* ActiveExitTimestampMonotonic, of the run before; 0: none */
+        uint64_t inactive_since; /* InactiveEnterTimestampMonotonic; 0: never */
+        uint64_t changed_since;  /* StateChangeTimestampMonotonic; 0: never */
         uint64_t begun_usec;     /* InactiveExitTimestamp, of CLOCK_REALTIME; 0: never */
         unsigned n_restarts;     /* NRestarts: by Restart=, since the last start by somebody else */
         int is_condition_met;    /* ConditionResult */

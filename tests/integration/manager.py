@@ -10,7 +10,8 @@ import threading
 SIGNATURES = {**dict.fromkeys(("After", "BindsTo", "DropInPaths", "Environment", "ReadOnlyPaths", "ReadWritePaths", "RequiredBy", "Requires", "WantedBy"), "as"),
               **dict.fromkeys(("LoadCredential", "LoadCredentialEncrypted"), "a(ss)"), "SetCredentialEncrypted": "a(say)", "EnvironmentFiles": "a(sb)", "ExecStart": "a(sasbttttuii)",
               "ExecMainCode": "i", "ExecMainStatus": "i", "Job": "(uo)", "PrivateUsers": "b", "ConditionResult": "b", "InvocationID": "ay",
-              "NRestarts": "u", **dict.fromkeys(("ActiveEnterTimestampMonotonic", "ActiveExitTimestampMonotonic", "ConditionTimestamp", "InactiveExitTimestamp"), "t")}
+              "NRestarts": "u", **dict.fromkeys(("ActiveEnterTimestampMonotonic", "ActiveExitTimestampMonotonic", "ConditionTimestamp", "InactiveEnterTimestampMonotonic",
+                                                    "InactiveExitTimestamp", "StateChangeTimestampMonotonic"), "t")}
 NUMBERS = {"y": "B", "b": "I", "i": "i", "u": "I", "t": "Q"}
 REPLY, ERROR = 2, 3                                         # message types
 PATH, MEMBER, ERROR_NAME, REPLY_SERIAL, SIGNATURE = 1, 3, 4, 5, 8     # header fields

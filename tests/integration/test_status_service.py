@@ -58,6 +58,7 @@ OBSTACLES = [
     ("a directory", exited(243), "etc/credstore/node-bootstrap.token/x", "service-credential", f"{BLIND}: '/etc/credstore/node-bootstrap.token' (not a file)"),
     ("a token of which nothing is known", {**exited(243), **loads("/proc/version")}, None, "service-credential", BLIND),
     ("too many starts", {**FAILED, "Result": "start-limit-hit"}, None, "start-limit", f"{UNIT} was started too often (start-limit-hit)"),
+    ("too many starts that failed", {**FAILED, "InactiveEnterTimestampMonotonic": 1000000, "StateChangeTimestampMonotonic": 1000001}, None, "start-limit", f"{UNIT} was started too often (start-limit-hit)"),
     ("killed each time", killed(NRestarts=4), None, "start-limit", f"{UNIT} ended 5 times (signal), and systemd does not start it again"),
     ("masked", {"LoadState": "masked", "ActiveState": "inactive"}, None, "unit-masked", f"{UNIT} is masked"),
     ("masked while it was active", {"LoadState": "masked", "ActiveState": "active"}, None, "unit-masked", f"{UNIT} is masked"),

@@ -65,6 +65,11 @@ def started_too_often(r):
     r.node.drop_in(UNIT, "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=1\n", "50-limit.conf")
     r.node.join("restart")
     cannot_start(r, "(start-limit-hit); systemd: ")
+    # After a failed start, systemd keeps its result.
+    r.node.drop_in(UNIT, "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=1\n[Service]\nExecStart=\nExecStart=/bin/false\n", "50-limit.conf")
+    r.node.join("restart", check=False)
+    cannot_start(r, "(start-limit-hit); systemd: ")
+    r.node.drop_in(UNIT, "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=1\n", "50-limit.conf")
     r.here("journalctl")
     r.here("systemctl reset-failed")
     r.here("systemctl start")
