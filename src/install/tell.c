@@ -61,12 +61,16 @@ static void hear_since(const char *value, char ret[static NB_RFC3339_SIZE]) {
 static void hear_line(struct nb_last *last, const char *line, size_t len) {
         char name[32], value[NB_FAILURE_DETAIL_MAX];
         const char *end = memchr(line, '=', len);
+        enum nb_code code;
 
         if (!end)
                 return;
         nb_text_copy_line(line, (size_t)(end - line), name, sizeof(name));
         nb_text_copy_line(end + 1, len - (size_t)(end + 1 - line), value, sizeof(value));
-        if (!strcmp(name, NB_STATUS_CODE) && nb_failure_find(value) != NB_NONE)
+        code = nb_failure_find(value);
+        /* An event is no failure: `setup` would exit with its status, which is 0. */
+        if (!strcmp(name, NB_STATUS_CODE) && code != NB_NONE &&
+            nb_failure_info(code)->class != NB_CLASS_EVENT)
                 NB_TEXT_COPY_LINE(last->code, value);
         else if (!strcmp(name, NB_STATUS_DETAIL))
                 NB_TEXT_COPY_LINE(last->detail, value);

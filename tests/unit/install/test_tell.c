@@ -47,6 +47,7 @@ static struct heard_case heard[] = {
         { "a failure of which the end is missing", "x\nCODE=csr-pending\nDETAIL=it", "csr-pending",
           "it" },
         { "a code that does not exist", "x\nCODE=csr-\nDETAIL=it\n", "", "it" },
+        { "an event, which is no failure", "x\nCODE=already-joined\nDETAIL=it\n", "", "it" },
         { "a code with more behind it", "x\nCODE=csr-pending \n" },
         { "no value", "x\nCODE\nCODE=\n=\n=x\n\n" },
         { "names that do not exist", "x\nstate=joined\nINVOCATION=x\nCS=x\nCSRX=x\n" },
