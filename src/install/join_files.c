@@ -289,34 +289,41 @@ static bool is_same(const struct nb_secret *present, const struct nb_swap *file)
         return present->len == len && len > 0 && !memcmp(present->data, data, len);
 }
 
-/* The latest comes first; the oldest ones are forgotten. */
-static int add_hash(struct nb_record *record, const void *data, size_t len) {
+/* The latest comes first; the oldest ones are forgotten. A repair changes nothing for a hash that
+ * is known. */
+static int add_hash(struct nb_join_files *files, const void *data, size_t len) {
+        struct nb_record *record = &files->record;
         const unsigned max = N_ELEMENTS(record->hashes);
         uint8_t hash[NB_SHA256_SIZE];
+        unsigned i = 0;
         int r = nb_sha256(data, len, hash);
 
-        if (r < 0 || has_hash(record, hash))
+        if (r < 0 || (files->pass == NB_PASS_REPAIR && has_hash(record, hash)))
                 return r;
-        memmove(record->hashes[1], record->hashes[0], (max - 1) * sizeof(hash));
+        while (i < record->n_hashes && memcmp(record->hashes[i], hash, sizeof(hash)) != 0)
+                i++;
+        record->n_hashes += i == record->n_hashes && i < max;
+        memmove(record->hashes[1], record->hashes[0], (i < max ? i : max - 1) * sizeof(hash));
         memcpy(record->hashes[0], hash, sizeof(hash));
-        record->n_hashes += record->n_hashes < max;
         return 0;
 }
 
-/* The hash of our file that is there, and of the one that replaces it. */
+/* The hash of our file that is there, also if it stays, and of the one that replaces it. */
 static int add_hashes(struct nb_join_files *files, enum nb_join_file i) {
         const struct nb_join_file_row *row = &nb_join_file_rows[i];
         const struct nb_secret *present = &files->present[i];
         const struct nb_swap *file = &files->files[i];
         int r = 0;
 
-        if (!file->is_wanted || row->is_own || row->is_kubelets || i == NB_FILE_LINK)
+        if ((!file->is_wanted && files->pass == NB_PASS_REPAIR) || row->is_own ||
+            row->is_kubelets || i == NB_FILE_LINK)
                 return 0;
         if (nb_join_files_is_ours(files, i))
-                r = add_hash(&files->record, present->data, present->len);
-        return r < 0 ? r
-                     : add_hash(&files->record, file->secret ? file->secret->data : file->text.data,
-                                file->secret ? file->secret->len : file->text.len);
+                r = add_hash(files, present->data, present->len);
+        return r < 0 || !file->is_wanted
+                       ? r
+                       : add_hash(files, file->secret ? file->secret->data : file->text.data,
+                                  file->secret ? file->secret->len : file->text.len);
 }
 
 static int prepare_file(struct nb_join_files *files, enum nb_join_file i) {

@@ -382,6 +382,46 @@ static void knows_its_own_files(void **state) {
         folder_remove(&folder);
 }
 
+/* The record has room for some hashes only, and each new CA adds one. */
+static void forgets_no_file_that_is_there(void **state) {
+        struct nb_accepted accepted = { 0 };
+        struct nb_node node = { .inspection.node = "a" };
+        struct nb_join_files *files;
+        struct nb_record *record;
+        struct nb_failure f = { 0 };
+
+        folder_skip_without_lookup();
+        record = calloc(1, sizeof(*record));
+        assert_non_null(record);
+        put_before(&(struct files_case){ "", .is_joined = true });
+        assert_int_equal(read_previous(record), 1);
+        /* The oldest ones are those of the join. */
+        for (unsigned n = record->n_hashes; n < N_ELEMENTS(record->hashes); n++) {
+                memmove(record->hashes[1], record->hashes[0], n * sizeof(record->hashes[0]));
+                memset(record->hashes[0], (int)n, sizeof(record->hashes[0]));
+        }
+        record->n_hashes = N_ELEMENTS(record->hashes);
+        for (unsigned i = 0; i < N_ELEMENTS(record->hashes); i++) {
+                files = nb_join_files_new(&context, NB_PASS_REFRESH, record);
+                assert_non_null(files);
+                files->node = &node;
+                files->accepted = &accepted;
+                set_record(&files->record, "https://10.0.0.1:6443", i % 2 ? ca.pem : other_ca.pem);
+                assert_int_equal(nb_join_files_write(files, &f), 1);
+                nb_join_files_freep(&files);
+                assert_int_equal(read_previous(record), 1);
+                files = nb_join_files_new(&context, NB_PASS_REFRESH, record);
+                assert_non_null(files);
+                assert_int_equal(nb_join_files_read(files, NB_FILE_KUBECONFIG), 0);
+                assert_true(nb_join_files_is_ours(files, NB_FILE_KUBECONFIG));
+                assert_int_equal(nb_join_files_read(files, NB_FILE_FLAGS), 0);
+                assert_true(nb_join_files_is_ours(files, NB_FILE_FLAGS));
+                nb_join_files_freep(&files);
+        }
+        free(record);
+        folder_remove(&folder);
+}
+
 int main(void) {
         (void)setenv("TZ", "UTC", true);
         ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
@@ -392,5 +432,6 @@ int main(void) {
         CASES(cases, undoes);
         CASES(cases, completes);
         CASE(knows_its_own_files);
+        CASE(forgets_no_file_that_is_there);
         return case_run("install join files");
 }
