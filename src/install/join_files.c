@@ -176,6 +176,7 @@ const struct nb_join_file_row nb_join_file_rows[_NB_FILE_N] = {
 
 struct nb_join_files *nb_join_files_new(const struct nb_context *context, enum nb_join_pass pass,
                                         const struct nb_record *previous) {
+        static struct nb_record none; /* not const: it must not fill the program file */
         const struct nb_settings *settings = &context->settings;
         struct nb_join_files *files = calloc(1, sizeof(*files));
         char client_ca[NB_CLIENT_CA_PATH_MAX];
@@ -186,8 +187,9 @@ struct nb_join_files *nb_join_files_new(const struct nb_context *context, enum n
         files->pass = pass;
         files->store_fd = -1;
         files->begun_usec = nb_now_usec();
+        files->previous = previous ? previous : &none;
         if (previous)
-                files->previous = files->record = *previous;
+                files->record = *previous;
         nb_settings_client_ca(settings, client_ca);
         for (unsigned i = 0; i < _NB_FILE_N; i++) {
                 const struct nb_join_file_row *row = &nb_join_file_rows[i];
@@ -250,9 +252,9 @@ bool nb_join_files_is_ours(const struct nb_join_files *files, enum nb_join_file 
 
         /* kubelet's rotation replaces the link. */
         return i == NB_FILE_LINK || nb_join_file_rows[i].is_own ||
-               is_hash_ours(&files->previous, present) ||
-               (i == NB_FILE_FLAGS && present->len > 0 && files->previous.arguments[0] &&
-                nb_flags_file_is(present->data, files->previous.arguments));
+               is_hash_ours(files->previous, present) ||
+               (i == NB_FILE_FLAGS && present->len > 0 && files->previous->arguments[0] &&
+                nb_flags_file_is(present->data, files->previous->arguments));
 }
 
 /* Nothing is lost if it is replaced. After a power cut, a file may be empty or hold only NULs. */
@@ -406,9 +408,11 @@ static int stage_record(struct nb_join_files *files, struct nb_failure *f) {
         struct nb_swap *file = &files->files[NB_FILE_RECORD];
         int r;
 
+        if (files->pass == NB_PASS_REPAIR &&
+            !memcmp(&files->record, files->previous, sizeof(files->record)))
+                return 0;
         if (files->pass == NB_PASS_JOIN)
-                files->record.provenance.usec[NB_STAGE_INSTALL] =
-                        nb_now_usec() - files->begun_usec;
+                files->record.provenance.usec[NB_STAGE_INSTALL] = nb_now_usec() - files->begun_usec;
         r = prepare_file(files, NB_FILE_RECORD);
         return r < 0 ? nb_swap_fail(file->path, r, f) : nb_swap_stage(file, 1, f);
 }
@@ -432,7 +436,7 @@ static int set_aside(struct nb_join_files *files, struct nb_failure *f) {
                     (nb_join_file_rows[i].is_set_aside && file->is_wanted &&
                      !(S_ISLNK(file->mode) && nb_swap_is_at(file, S_IFLNK)) &&
                      (files->pass == NB_PASS_JOIN ||
-                      !is_hash_ours(&files->previous, &files->present[i]))))
+                      !is_hash_ours(files->previous, &files->present[i]))))
                         r = nb_swap_set_aside(file, f);
         }
         return r;
@@ -477,7 +481,7 @@ static void report_aside(const struct nb_join_files *files, enum nb_join_file i,
         if (is_done && is_copied(files, i) && nb_file_remove(file->folder_fd, file->old_name) >= 0)
                 nb_log(LOG_NOTICE, NB_NONE,
                        "removed '%s', of kubelet on node '%s'; kubelet creates a new one",
-                       file->path, files->previous.node);
+                       file->path, files->previous->node);
         else
                 nb_log(LOG_NOTICE, NB_SET_ASIDE, "the existing '%s' was renamed to '%s'",
                        file->path, file->old_name);

@@ -68,10 +68,10 @@ struct nb_join_files {
         const struct nb_accepted *accepted; /* NULL: nothing came from the network */
         const struct nb_node *node;         /* what is on disk; NULL for a join */
         bool is_env_only;                   /* writes only node-bootstrap.env */
-        bool is_serving_copied;    /* kubelet has signed its serving certificate on another machine,
-                                      of which this one is a copy */
-        struct nb_record previous; /* of the last join, as it was read; empty if there is none */
-        struct nb_record record;   /* as it will be written; begins as a copy */
+        bool is_serving_copied; /* kubelet has signed its serving certificate on another machine,
+                                   of which this one is a copy */
+        const struct nb_record *previous; /* of the last join, as it was read; empty without one */
+        struct nb_record record;          /* as it will be written; begins as a copy */
         struct nb_swap files[_NB_FILE_N];
         struct nb_secret present[_NB_FILE_N]; /* what is there; of a link, its target */
         int found[_NB_FILE_N];                /* 0; -ENOENT; -errno if it cannot be read */
@@ -95,7 +95,7 @@ struct nb_join_file_row {
 
 extern const struct nb_join_file_row nb_join_file_rows[_NB_FILE_N];
 
-/* `previous` may be NULL. NULL without memory. */
+/* `previous` is borrowed, and may be NULL. NULL without memory. */
 struct nb_join_files *nb_join_files_new(const struct nb_context *context, enum nb_join_pass pass,
                                         const struct nb_record *previous);
 void nb_join_files_freep(struct nb_join_files **files);

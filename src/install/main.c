@@ -60,7 +60,8 @@ enum step { BEGIN, END };
 
 /* Returns like run_step(). Needs no settings and no credential: these may be damaged or missing by
  * now. */
-static int run_refresh(const struct arguments *arguments, enum step step, struct nb_failure *f) {
+__attribute__((noinline)) static int run_refresh(const struct arguments *arguments, enum step step,
+                                                 struct nb_failure *f) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
         struct nb_context context = { .root_fd = arguments->root_fd,
                                       .now = time(NULL),
@@ -89,7 +90,8 @@ static int run_refresh(const struct arguments *arguments, enum step step, struct
         return r;
 }
 
-static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
+__attribute__((noinline)) static int run_reset(const struct arguments *arguments,
+                                               struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { 0 };
         struct nb_record record;
         int r;
@@ -102,17 +104,21 @@ static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
         return nb_remove_join(&context, r > 0 ? &record : NULL, f);
 }
 
+__attribute__((noinline)) static bool is_kept(int root_fd) {
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        struct nb_failure ignored = { 0 };
+
+        return nb_node_inspect_disk(root_fd, &node, &ignored) >= 0 &&
+               nb_inspection_is_kept(&node.inspection);
+}
+
 /* A machine that has not joined waits for a file that the settings name, even if its file system
  * hangs. */
 static int load_context(const struct arguments *arguments, struct nb_context *context,
                         struct nb_failure *f) {
-        _cleanup_(nb_node_done) struct nb_node node = { 0 };
-        struct nb_failure ignored = { 0 };
         int r = nb_context_load(context, arguments->root_fd, arguments->sources, f);
 
-        if (r < 0 || context->bootstrap_failure.errnum != ETIMEDOUT ||
-            (nb_node_inspect_disk(arguments->root_fd, &node, &ignored) >= 0 &&
-             nb_inspection_is_kept(&node.inspection)))
+        if (r < 0 || context->bootstrap_failure.errnum != ETIMEDOUT || is_kept(arguments->root_fd))
                 return r;
         nb_context_done(context);
         nb_sources_done(arguments->sources);

@@ -118,7 +118,7 @@ static int accept_cluster(struct nb_join_files *files, struct nb_accepted *accep
                           struct nb_failure *f) {
         struct nb_cluster *cluster = &accepted->handoff.cluster;
         struct nb_record *record = &files->record;
-        const struct nb_record *previous = &files->previous;
+        const struct nb_record *previous = files->previous;
         struct nb_buffer ca = NB_BUFFER_IN(record->ca);
         int r;
 
@@ -147,7 +147,7 @@ static void report_refreshed(const struct nb_join_files *files) {
         char server[NB_URL_MAX], before[NB_URL_MAX], pin[NB_PIN_TEXT_SIZE];
         bool has_moved;
 
-        nb_url_format(&files->previous.server, before);
+        nb_url_format(&files->previous->server, before);
         nb_url_format(&files->record.server, server);
         has_moved = strcmp(server, before) != 0;
         nb_pin_format(files->accepted->selection.taken[0], pin);

@@ -74,7 +74,7 @@ static bool is_server_ours(const struct reset *reset, const char *server) {
         struct nb_url url;
 
         return server && nb_url_parse(server, strlen(server), &url) >= 0 &&
-               nb_url_is_equal(&url, &reset->files->previous.server);
+               nb_url_is_equal(&url, &reset->files->previous->server);
 }
 
 /* Why the kubeconfig stays; NULL if it must be removed. -ENOMEM. */
@@ -104,7 +104,7 @@ static int judge_kubeconfig(struct reset *reset, const char **ret_why) {
  * root can write the record. */
 static const char *judge_certificate(const struct reset *reset) {
         const char *folder = reset->files->context->settings.certificate_directory,
-                   *path = reset->files->previous.certificate;
+                   *path = reset->files->previous->certificate;
         size_t len = strlen(folder);
 
         if (strncmp(path, folder, len) != 0 || path[len] != '/' ||
@@ -133,7 +133,7 @@ static int remove_row(struct reset *reset, enum nb_join_file i, struct nb_failur
         int r = 0;
 
         if (row->is_kubelets ||
-            (row->is_supervised && !nb_record_is_by_supervisor(&files->previous)))
+            (row->is_supervised && !nb_record_is_by_supervisor(files->previous)))
                 return 0;
         if (!row->is_own)
                 r = nb_join_files_read(files, i);
@@ -151,8 +151,8 @@ static int remove_row(struct reset *reset, enum nb_join_file i, struct nb_failur
                 r = clear_state(f);
         if (r >= 0 && i == NB_FILE_LINK) {
                 reset->is_renewed = strcmp(files->present[i].data ? files->present[i].data : "",
-                                           files->previous.certificate) != 0;
-                r = remove_unless(reset, files->previous.certificate, judge_certificate(reset), f);
+                                           files->previous->certificate) != 0;
+                r = remove_unless(reset, files->previous->certificate, judge_certificate(reset), f);
         }
         return r < 0 ? r : remove_unless(reset, path, why, f);
 }

@@ -37,7 +37,7 @@ static int record_kubelet(struct nb_record *record, const struct nb_context *con
 static int make_record(struct nb_join_files *files) {
         const struct nb_context *context = files->context;
         const struct nb_accepted *accepted = files->accepted;
-        const struct nb_record *previous = &files->previous;
+        const struct nb_record *previous = files->previous;
         struct nb_record *record = &files->record;
         const struct nb_handoff *handoff = &accepted->handoff;
         const struct nb_cluster_identity *identity = &context->identity;
@@ -105,7 +105,7 @@ static bool is_self_signed(const struct nb_secret *pem, const char *node) {
 static void find_copied_serving(struct nb_join_files *files) {
         const char *path = files->files[NB_FILE_SERVING_CERTIFICATE].path;
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
-        const struct nb_record *previous = &files->previous;
+        const struct nb_record *previous = files->previous;
 
         if (!previous->node[0] || files->accepted->serving.len > 0 ||
             nb_facts_compare(&files->record.facts, &previous->facts) != NB_LIKENESS_COPY ||

@@ -239,17 +239,20 @@ int nb_present_read(int root_fd, const struct nb_kubelet_paths *paths, struct nb
         struct nb_failure ignored = { 0 };
         int r;
 
-        *present = (struct nb_present){ .state = NB_NODE_STATE_USABLE };
+        memset(present, 0, offsetof(struct nb_present, record));
+        present->state = NB_NODE_STATE_USABLE;
         r = nb_record_read(root_fd, paths->certificate_directory, &present->record, &ignored);
         present->has_record = r > 0;
+        if (!present->has_record)
+                present->record = (struct nb_record){ .node = "" };
         if (r != -ENOMEM)
                 r = read_all(&(struct place){ root_fd, paths }, present, f);
         return r == -ENOMEM ? nb_failure_set_memory(f) : r;
 }
 
+/* Does not clear the rest: the record is large. */
 void nb_present_done(struct nb_present *present) {
         drop_files(present);
-        *present = (struct nb_present){ 0 };
 }
 
 /* --- Classifying --- */
@@ -438,7 +441,9 @@ static int inspect(struct nb_node *node, struct nb_failure *f) {
 static int begin(int root_fd, struct nb_node *ret_node, struct nb_failure *f) {
         int r;
 
-        *ret_node = (struct nb_node){ .root_fd = root_fd, .now = time(NULL) };
+        ret_node->root_fd = root_fd;
+        ret_node->now = time(NULL);
+        ret_node->inspection = (struct nb_inspection){ 0 };
         r = nb_kubelet_env_read_paths(root_fd, &ret_node->paths);
         if (r < 0)
                 return nb_failure_set_memory(f);
