@@ -107,7 +107,7 @@ FORM(number, NUMBER, NULL);
 #define FIELDS(of, array) (array), N_ELEMENTS(array), sizeof(struct of)
 
 const char *const nb_stage_names[_NB_STAGE_N] = {
-#define NB_STAGE(ID, name) [NB_STAGE_##ID] = name,
+#define NB_STAGE(ID, name) [NB_STAGE_##ID] = (name),
         NB_STAGES(NB_STAGE)
 #undef NB_STAGE
 };

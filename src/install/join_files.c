@@ -82,7 +82,8 @@ static bool is_kubeconfig_lost(const struct nb_join_files *files) {
 }
 
 /* The CA last seen: if somebody else has changed the CA file, a CA that they removed does not come
- * back. Whether the file is valid. */
+ * back. Whether the file stays: with more CAs than the record can hold, or with one that cannot be
+ * parsed beside others, kubelet still uses it. */
 static bool adopt_ca(struct nb_join_files *files) {
         static const struct nb_ca_criteria all = { .choice = NB_CA_ALL_UNPINNED,
                                                    .malformed = NB_INSTALLED_MALFORMED,
@@ -92,10 +93,14 @@ static bool adopt_ca(struct nb_join_files *files) {
                                                                         1);
         struct nb_failure ignored = { 0 };
 
+        const int found = files->found[NB_FILE_CA];
+
+        if (found < 0)
+                return found != -ENOENT && found != -EBADF;
         if (!strcmp(text_of(present), files->record.ca))
                 return true;
         if (nb_ca_select(text_of(present), present->len, &all, &pem, NULL, &ignored) < 0)
-                return false;
+                return strstr(text_of(present), "-----END CERTIFICATE-----") != NULL;
         memcpy(files->record.ca, pem.data, pem.len + 1);
         return true;
 }

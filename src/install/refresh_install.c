@@ -180,9 +180,9 @@ int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
         r = nb_state_parse(&state, NB_REFRESH_FILE, &nb_refresh_file, &accepted.handoff, f);
         if (r >= 0)
                 r = open_files(context, node, &files, f);
-        if (r >= 0)
+        if (files)
                 r = accept_renewal(files, &state, &accepted, f);
-        if (r >= 0)
+        if (files && r >= 0)
                 r = accept_cluster(files, &accepted, f);
         clear_state(&state);
         if (r < 0)

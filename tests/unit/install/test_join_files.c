@@ -52,10 +52,11 @@ int __wrap_renameat2(int old_fd, const char *old, int new_fd, const char *new, u
 #define TREE_SIZE (256 * 1024)
 
 static char tree[TREE_SIZE];
+static char *entries[64];
+static size_t n_entries;
 
 static int add_to_tree(const char *path, const struct stat *st, int type, struct FTW *where) {
         char text[32 * 1024] = "";
-        size_t len = strlen(tree);
         int fd;
 
         if (type == FTW_SL)
@@ -67,14 +68,27 @@ static int add_to_tree(const char *path, const struct stat *st, int type, struct
         } else
                 return 0;
         assert_null(strstr(path, ".tmp"));
-        (void)snprintf(tree + len, sizeof(tree) - len, "%s=%s\n", path, text);
+        assert_true(n_entries < N_ELEMENTS(entries));
+        assert_true(asprintf(&entries[n_entries++], "%s=%s\n", path, text) > 0);
         return 0;
+}
+
+static int compare_entries(const void *a, const void *b) {
+        return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* All files, with their contents. */
 static const char *read_tree(void) {
-        tree[0] = '\0';
+        size_t len = 0;
+
+        n_entries = 0;
         assert_int_equal(nftw(folder.path, add_to_tree, 8, FTW_PHYS), 0);
+        qsort(entries, n_entries, sizeof(entries[0]), compare_entries);
+        for (size_t i = 0; i < n_entries; i++) {
+                len += (size_t)snprintf(tree + len, sizeof(tree) - len, "%s", entries[i]);
+                assert_true(len < sizeof(tree));
+                free(entries[i]);
+        }
         return tree;
 }
 
@@ -221,6 +235,7 @@ static void expect_after(const struct files_case *c) {
                 RECORD, "*" \
         }
 #define ALL { KUBECONFIG, OURS }, { CA, "ca" }, REST
+#define UNPARSED "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 #define REPAIR(state) NB_PASS_REPAIR, NB_NODE_STATE_##state, .is_joined = true
 
 static struct files_case cases[] = {
@@ -266,6 +281,9 @@ static struct files_case cases[] = {
           .after = { ALL } },
         { "a repair of a damaged CA file", REPAIR(USABLE), .before = { { CA, "x" } },
           .after = { ALL, { CA ".old", "x" } } },
+        { "a repair beside a CA file that cannot be parsed", REPAIR(USABLE),
+          .before = { { CA, UNPARSED } },
+          .after = { { KUBECONFIG, OURS }, { CA, UNPARSED }, REST } },
         { "a repair of kubeconfig and CA file", REPAIR(WITHOUT_KUBECONFIG),
           .before = { { CA, NULL }, { KUBECONFIG, NULL } }, .after = { ALL } },
         { "a repair with another CA", REPAIR(USABLE), .before = { { CA, "other" } },
