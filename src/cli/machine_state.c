@@ -503,7 +503,7 @@ time_t nb_machine_renewal(const struct nb_machine_state *state) {
 }
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {
-        return state->kind == NB_MACHINE_WAITING || state->kind == NB_MACHINE_QUEUED ||
+        return state->kind == NB_MACHINE_WAITING ||
                nb_node_state_has_fallback(state->node.inspection.state) ||
                (!state->is_certificate_usable && state->kind != NB_MACHINE_HIDDEN &&
                 state->kind != NB_MACHINE_WITHOUT_KUBECONFIG &&

@@ -413,9 +413,6 @@ static int stage_record(struct nb_join_files *files, struct nb_failure *f) {
         struct nb_swap *file = &files->files[NB_FILE_RECORD];
         int r;
 
-        if (files->pass == NB_PASS_REPAIR &&
-            !memcmp(&files->record, files->previous, sizeof(files->record)))
-                return 0;
         if (files->pass == NB_PASS_JOIN)
                 files->record.provenance.usec[NB_STAGE_INSTALL] = nb_now_usec() - files->begun_usec;
         r = prepare_file(files, NB_FILE_RECORD);

@@ -185,7 +185,7 @@ int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
         if (files && r >= 0)
                 r = accept_cluster(files, &accepted, f);
         clear_state(&state);
-        if (r < 0)
+        if (r < 0 || !files)
                 return r == -ENOENT && f->code == NB_NONE ? 0 : r;
         files->accepted = &accepted;
         nb_time_format(context->now, files->record.refreshed_at);

@@ -247,7 +247,7 @@ def test_kubelet_that_crashes(fresh):
     start_kubelet(fresh)
     until(lambda: int(fresh.show(KUBELET, "NRestarts")) >= 10, "it crashes again and again")
     assert fresh.show(GATE, "Result") == "success"
-    fresh.drop_in(KUBELET, "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestartSec=300ms\n")
+    fresh.drop_in(KUBELET, "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=300ms\n")
     until(lambda: fresh.is_active(KUBELET), "the repaired kubelet runs")
 
 

@@ -359,4 +359,4 @@ def test_installer_has_no_network_library():
     """docs/security-design.md: no program that uses the network runs as root."""
     told = subprocess.run(["readelf", "--dynamic", find_program("install")], check=True, text=True, stdout=subprocess.PIPE).stdout
     needed = set(re.findall(r"NEEDED.*\[lib([a-z-]+)", told)) - {"asan", "ubsan"}
-    assert needed <= {"c", "gnutls", "json-c", "systemd", "yaml-", "yaml"}, needed
+    assert needed <= {"c", "gnutls", "json-c", "seccomp", "systemd", "yaml-", "yaml"}, needed
