@@ -93,15 +93,12 @@ static bool is_wanted(const struct nb_unit *unit) {
         return nb_unit_next(unit, NB_UNIT_REQUIRED_BY, NULL);
 }
 
-static bool is_started(const struct nb_unit *unit) {
-        return is_wanted(unit) || !strcmp(unit->state.active, "active") ||
-               !strcmp(unit->state.active, "activating");
-}
-
 /* Returns whether systemd has loaded it. */
 static bool check_unit(struct kubelet *kubelet) {
         const struct nb_unit_state *state = &kubelet->unit->state;
-        bool is_loaded = !strcmp(state->load, "loaded");
+        bool is_loaded = !strcmp(state->load, "loaded"),
+             is_started = !strcmp(state->active, "active") || !strcmp(state->active, "activating"),
+             is_disabled = !strcmp(state->file, "disabled") && !is_wanted(kubelet->unit);
         const char *finding = NULL;
 
         if (!strcmp(state->load, "masked"))
@@ -111,11 +108,17 @@ static bool check_unit(struct kubelet *kubelet) {
         else if (!is_loaded)
                 finding = "systemd cannot load " NB_KUBELET_UNIT
                           ": see `systemctl status " NB_KUBELET_UNIT "`";
-        else if (!strcmp(state->file, "disabled") && !is_started(kubelet->unit))
-                finding = NB_KUBELET_UNIT " is disabled: `systemctl enable --now " NB_KUBELET_UNIT
-                                          "`";
-        add_finding(kubelet, finding ? NB_KUBELET_BAD : NB_KUBELET_GOOD, "%s",
-                    finding ? finding : NB_KUBELET_UNIT " is enabled");
+        else if (is_disabled)
+                finding = is_started ? NB_KUBELET_UNIT
+                                  " is disabled, so it does not start at the next boot: `systemctl "
+                                  "enable " NB_KUBELET_UNIT "`"
+                                     : NB_KUBELET_UNIT
+                                  " is disabled: `systemctl enable --now " NB_KUBELET_UNIT "`";
+        add_finding(kubelet,
+                    !finding                    ? NB_KUBELET_GOOD
+                    : is_disabled && is_started ? NB_KUBELET_DOUBT
+                                                : NB_KUBELET_BAD,
+                    "%s", finding ? finding : NB_KUBELET_UNIT " is enabled");
         return is_loaded;
 }
 
@@ -343,7 +346,8 @@ static void check_name(struct kubelet *kubelet) {
         bool is_needed;
 
         /* Once this machine has joined, its name is fixed. */
-        if (!chosen[0] && nb_node_inspect_disk(-1, &node, &ignored) >= 0)
+        (void)nb_node_inspect_disk(-1, &node, &ignored);
+        if (!chosen[0])
                 chosen = nb_node_fixed_name(&node);
         /* The name is known only to the join. */
         if (settings->metadata_node_name && !chosen[0])
@@ -353,9 +357,10 @@ static void check_name(struct kubelet *kubelet) {
                 return;
         if (nb_kubelet_find_argument(kubelet->arguments.data, "--hostname-override", argument,
                                      sizeof(argument))) {
+                /* A join writes the name in the record, and a join again writes the new one. */
                 if (!strpbrk(argument, "$%") &&
                     (nb_node_name_parse(argument, strlen(argument), name) < 0 ||
-                     strcmp(name, expected) != 0))
+                     (strcmp(name, expected) != 0 && strcmp(name, node.present.record.node) != 0)))
                         add_finding(kubelet, NB_KUBELET_DOUBT,
                                     "kubelet's --hostname-override is '%s', but a join requests a "
                                     "certificate for '%s': set node.name to '%s', or remove the "

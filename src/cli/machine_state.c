@@ -130,13 +130,20 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
         bool runs = is_in(kubelet, "active"), is_crashing;
         int r;
 
+        if (is_queued(kubelet)) {
+                judge_queue("joined, and " NB_KUBELET_UNIT, units, state);
+                return 0;
+        }
+        if (state->node.present.is_ca_lost) {
+                CONCLUDE(state, NB_MACHINE_WITHOUT_KUBECONFIG,
+                         "joined, but kubelet cannot verify the API server: its CA file '%s' is "
+                         "missing or damaged",
+                         state->node.paths.ca_file);
+                return 0;
+        }
         if (!kubelet->active[0]) {
                 CONCLUDE(state, NB_MACHINE_KUBELET_UNKNOWN,
                          "joined; systemd does not answer, so it is unknown whether kubelet runs");
-                return 0;
-        }
-        if (is_queued(kubelet)) {
-                judge_queue("joined, and " NB_KUBELET_UNIT, units, state);
                 return 0;
         }
         /* What kubelet needs only at its start may be gone later. */
@@ -207,7 +214,9 @@ static void add_obstacle(struct nb_machine_state *state) {
         memcpy(found, state->why.detail, sizeof(found));
         nb_failure_clear(&state->why);
         CONCLUDE(state, state->kind, "%s; but %s", found, state->obstacle.detail);
-        state->why.code = code == NB_NONE ? state->obstacle.code : code;
+        /* As long as this is so, starting the service cannot help. */
+        state->why.code = code == NB_NONE || code == NB_KUBECONFIG_LOST ? state->obstacle.code
+                                                                        : code;
 }
 
 /* Only a warning, which gives way to any failure. */

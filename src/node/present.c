@@ -147,6 +147,10 @@ static int read_named(const struct place *place, struct nb_kubeconfig_client *cl
         r = read_ca(place, client, present);
         if (r == -ENOMEM)
                 return r;
+        /* One that is too large for us is left to kubelet. */
+        present->is_ca_lost = (r == -ENOENT || r == -EINVAL) && present->has_record &&
+                              present->record.ca[0] && client->ca_file &&
+                              !strcmp(client->ca_file, place->paths->ca_file);
         present->is_file = !is_embedded && is_current_a_file(place, client);
         return 0;
 }

@@ -32,6 +32,7 @@ struct nb_present {
         bool is_link_lost;  /* `chain` is of the file that the record names */
         bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
+        bool is_ca_lost;            /* so, although a join wrote it and the kubeconfig names it */
         bool has_record;
         struct nb_record record; /* of our last join */
 };

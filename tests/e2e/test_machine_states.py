@@ -9,7 +9,7 @@ import pytest
 from common import prometheus
 from common.wait import until
 from .harness.node import CURRENT, KUBECONFIG, TOKEN, UNIT, settings
-from .harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose_kubeconfig
+from .harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose
 
 TABLE = []
 
@@ -155,7 +155,7 @@ def test_lost_kubeconfig(joined, cluster):
     """It is written again by reload, and kubelet goes on with the same certificate."""
     node = joined
     before = contents(node)
-    lose_kubeconfig(node)
+    lose(node, KUBECONFIG)
     look(node, "kubeconfig is lost", "without-kubeconfig", 4, "kubeconfig-lost")
     node.run("systemctl", "reload-or-restart", UNIT)
     assert node.said("file-restored") and contents(node) == before

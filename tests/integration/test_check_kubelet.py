@@ -115,6 +115,13 @@ def test_unit_that_does_not_start(place, unit, words):
     place.bad(*words)
 
 
+def test_disabled_unit_that_runs(place):
+    place.unit.update(ActiveState="active", UnitFileState="disabled", WantedBy=["node-bootstrap-gate.service"])
+    found = place.check()
+    assert step_of(found, "kubelet")["failure"] is None and "is enabled" not in texts(found, "kubelet")
+    assert [row["state"] for row in step_of(found, "kubelet")["rows"] if "`systemctl enable kubelet.service`" in row["text"]] == ["doubt"]
+
+
 def test_disabled_unit_wanted_by_another(place):
     place.unit["UnitFileState"] = "disabled"
     place.good("kubelet.service is enabled")

@@ -9,8 +9,8 @@ import pytest
 
 from common.failures import FAILURES
 from common.machine import HEADER, Machine, to_yaml
-from .check import step_of
-from .joined import KUBELET, UNIT, Place, ago
+from .check import BASIS, step_of
+from .joined import KUBELET, RECORD, UNIT, Place, ago
 from .journal import BEGIN
 
 
@@ -125,6 +125,34 @@ def test_lost_kubeconfig(place, active, age, words):
     assert (found["state"], status) == ("without-kubeconfig", 4) and found["message"].startswith(words), found
 
 
+@pytest.mark.parametrize("kubelet", [{}, {"active": "activating", "sub": "auto-restart", **AGAIN}], ids=["runs", "ends again and again"])
+@pytest.mark.parametrize("text", [None, "", "damaged"], ids=["missing", "empty", "damaged"])
+def test_lost_ca_file(place, text, kubelet):
+    """Without a CA, kubelet uses those of the system; without the file, it complains of another one."""
+    place.put_socket()
+    place.machine.target(Machine.CA_FILE).unlink()
+    if text is not None:
+        place.machine.put(Machine.CA_FILE, text, 0o644)
+    place.kubelet(**kubelet)
+    place.journal.add(BEGIN, unit=KUBELET, MESSAGE="E0102 03:04:05.000000      80 run.go:1] unable to load bootstrap kubeconfig").write()
+    found, status = place.state()
+    assert (found["code"], found["joined"], status) == ("kubeconfig-lost", True, 4) and f"'/{Machine.CA_FILE}'" in found["message"], found
+    assert FAILURES["kubeconfig-lost"]["remedy"] in place.run("status").stdout
+    checked = place.run("check", "--local", "--json")
+    failure = step_of(json.loads(checked.stdout), "state")["failure"]
+    assert (checked.returncode, failure["code"], failure["detail"]) == (1, "kubeconfig-lost", found["message"])
+    place.service.update(ActiveState="failed", SubState="failed", Result="resources")
+    assert place.state()[0]["code"] == "service-setup", "until it can start, it writes nothing"
+
+
+def test_ca_file_that_no_join_wrote(place):
+    """Nothing writes it again."""
+    place.put_socket()
+    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "ca": ""}))
+    place.machine.target(Machine.CA_FILE).unlink()
+    assert place.state()[0]["state"] == "joined"
+
+
 # What is lost; state, exit status, and the beginning of the sentence.
 LOST = [([Machine.CURRENT], "unusable", "", "directory-missing"), ([Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD], "failed", "the last join failed (", "ca-pin-mismatch")]
 
@@ -160,6 +188,28 @@ def test_sentences_of_a_machine_that_has_not_joined(place):
                                "/job2": [(3, "second.service", "start", "running", "/job3", "/unit3")], "/job3": [(4, "x.service", "start", "running", "/job4", "/unit4")]})
     place.manager.units["second.service"] = {"LoadState": "loaded", "ActiveState": "activating", "InactiveExitTimestamp": 1767323045000000}
     assert place.state()[0]["message"] == f"{UNIT} is queued behind second.service, which has been starting since 2026-01-02T03:04:05Z"
+
+
+@pytest.mark.parametrize("active, is_named", [("inactive", True), ("active", False), ("", False)])
+def test_how_to_start_the_join(place, active, is_named):
+    """The service was stopped, or never started."""
+    for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
+        place.machine.target(path).unlink()
+    place.service.update(ActiveState=active, SubState="dead")
+    assert place.state()[0]["state"] == "not-joined"
+    assert (f"`systemctl start {UNIT}`" in place.run("status").stdout) is is_named
+
+
+@pytest.mark.parametrize("argument, is_wrong", [("node-9", False), ("node-8", True)], ids=["of the join", "of the administrator"])
+@pytest.mark.parametrize("name", [{}, {"node": {"name": "node-7"}}], ids=["its host name", "a name"])
+def test_arguments_of_a_copy(place, name, argument, is_wrong):
+    """The next join replaces what the first one wrote; node.name must not be that of the other machine."""
+    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "ca": "", "node": "node-9", "hostName": "node-9", "machineID": 64 * "0"}))
+    place.machine.put("etc/node-bootstrap/config.yaml", HEADER + to_yaml({**BASIS, "discovery": {**BASIS["discovery"], "endpoints": ["127.0.0.1:1"]}, **name}), 0o644)
+    place.kubelet()["ExecStart"][0][1].append(f"--hostname-override={argument}")
+    assert place.state()[0]["state"] == "copied"
+    rows = step_of(json.loads(place.run("check", "--json").stdout), "kubelet")["rows"]
+    assert any("--hostname-override" in row["text"] for row in rows) is is_wrong, rows
 
 
 def test_a_program_that_was_killed(place):

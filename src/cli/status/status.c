@@ -192,8 +192,12 @@ static void print_text(const struct report *report) {
         }
         if (code == NB_NONE) {
                 if (state->kind == NB_MACHINE_NOT_JOINED)
-                        printf("To see whether a join would succeed, run `node-bootstrap "
-                               "check`.\n");
+                        printf("%sTo see whether a join would succeed, run `node-bootstrap "
+                               "check`.\n",
+                               strcmp(state->service.active, "inactive") != 0
+                                       ? ""
+                                       : "To start the join, run `systemctl start " NB_SERVICE_UNIT
+                                         "`. ");
                 return;
         }
         nb_machine_adopt_fields(state);

@@ -5,7 +5,7 @@ import json
 
 from common import pki
 from common.wait import until
-from .node import KUBECONFIG, PKI, TOKEN, UNIT
+from .node import CA_FILE, KUBECONFIG, PKI, TOKEN, UNIT
 from .remedies import type_on
 from .situations import join, situation
 
@@ -25,8 +25,8 @@ def break_kubelet(node):
     return config
 
 
-def lose_kubeconfig(node):
-    node.path(KUBECONFIG).unlink()
+def lose(node, path):
+    node.path(path).unlink()
     node.run("systemctl", "restart", "kubelet.service", check=False)
 
 
@@ -81,17 +81,19 @@ def kubelet_ends_again_and_again(r):
 
 @situation("kubeconfig-lost")
 def kubeconfig_is_removed(r):
+    """And then the CA file."""
     join(r)
-    lose_kubeconfig(r.node)
-    r.says("node-bootstrap", "check")
     r.node.path(TOKEN).unlink()
-    r.cluster.front.refuse()
     r.stack.callback(r.cluster.front.listen)
-    r.here("systemctl reload-or-restart")
-    assert r.entries("file-restored")
-    r.here("systemctl restart kubelet.service")
-    r.node.await_kubelet()
-    r.cluster.front.listen()
+    for number, path in enumerate((KUBECONFIG, CA_FILE), 1):
+        lose(r.node, path)
+        r.says("node-bootstrap", "check")
+        r.cluster.front.refuse()
+        r.here("systemctl reload-or-restart")
+        assert len(r.entries("file-restored")) == number
+        r.here("systemctl restart kubelet.service")
+        r.node.await_kubelet()
+        r.cluster.front.listen()
     assert_well(r)
 
 

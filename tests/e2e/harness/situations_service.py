@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More situations, as in situations.py: systemd does not start the program."""
+"""More situations, as in situations.py: systemd does not start the program, or its settings are wrong."""
 
-from .node import TOKEN, UNIT
+from .node import CONFIG, TOKEN, UNIT
 from .situations import situation
 
 SEALED = "/etc/credstore.encrypted/node-bootstrap.token"
@@ -97,4 +97,26 @@ def unit_file_that_is_gone(r):
     r.here("systemctl daemon-reload")
     assert "ExecStart=" in r.here("systemctl cat")
     r.here("systemctl enable --now")
+    r.joins()
+
+
+@situation("settings-malformed", "settings-invalid")
+def damaged_settings(r):
+    if r.code == "settings-invalid":
+        r.begin(discovry={})
+    else:
+        r.node.prepare().write(CONFIG, "discovery: [")
+        r.start()
+    r.node.configure()
+    r.here("systemctl restart")
+    r.joins()
+
+
+@situation("endpoint-unresolved", "endpoint-refused", "endpoint-unreachable")
+def wrong_endpoint(r):
+    """The join waits, and continues to use it."""
+    wrong = {"endpoint-unresolved": "nosuch.invalid:6443", "endpoint-refused": f"{r.cluster.front.address}:1", "endpoint-unreachable": "203.0.113.1:6443"}
+    r.begin(endpoints=[wrong[r.code]])
+    r.node.configure()
+    r.here("systemctl restart")
     r.joins()
