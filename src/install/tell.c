@@ -34,10 +34,11 @@ void nb_tell_begin(struct nb_teller *teller, int root_fd) {
 }
 
 void nb_tell(struct nb_teller *teller, const char *state, const struct nb_failure *f) {
-        struct nb_last *last = &teller->last;
+        struct nb_last *last;
 
         if (!teller)
                 return;
+        last = &teller->last;
         NB_TEXT_COPY_LINE(last->state, state);
         nb_time_format(time(NULL), teller->begun);
         memcpy(last->since, teller->begun, sizeof(last->since));
@@ -82,10 +83,11 @@ static void hear_line(struct nb_last *last, const char *line, size_t len) {
 }
 
 void nb_tell_heard(struct nb_teller *teller, const char *text) {
-        struct nb_last *last = &teller->last, before;
+        struct nb_last *last, before;
 
         if (!teller)
                 return;
+        last = &teller->last;
         before = *last;
         forget_failure(last);
         memcpy(last->since, teller->begun, sizeof(last->since));
