@@ -68,7 +68,7 @@ def node(machine):
 @ROOT_ONLY
 def test_record(joined):
     found = record(joined.machine)
-    assert (found["version"], found["node"], found["hostName"], len(found["machineID"]), len(found["hardwareID"])) == (2, NODE, NODE, 64, 64)
+    assert (found["version"], found["node"], found["hostName"], len(found["machineID"]), len(found["hardwareID"])) == (1, NODE, NODE, 64, 64)
     assert ID not in json.dumps(found) and UUID not in json.dumps(found)
 
 
