@@ -29,7 +29,7 @@ struct nb_present {
         /* With another state: of kubelet's certificate store, or NULL. */
         struct nb_certificates *chain;
         struct nb_key *key; /* NULL with a chain: the key has a type that only kubelet supports */
-        bool is_link_lost;  /* `chain` is of the file that the record names */
+        bool is_link_lost;  /* `chain` was read from the path in the record */
         bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
         bool is_ca_lost;            /* so, although a join wrote it and the kubeconfig names it */
