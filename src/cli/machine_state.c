@@ -315,7 +315,7 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         nb_failure_add(&state->why, "; the last join failed (%s): %s", state->last.code,
                        state->last.detail);
         /* It also keeps the next start from replacing what is on disk. The remedies for another
-         * node and for an expired certificate are a new join line, which repairs more. */
+         * node and for an expired certificate are a new join command, which repairs more. */
         if (state->kind == NB_MACHINE_UNUSABLE || state->kind == NB_MACHINE_WITHOUT_KUBECONFIG)
                 adopt_code(state);
 }

@@ -232,7 +232,7 @@ def test_not_joined(new_node, cluster):
 
 
 def test_waiting(new_node, cluster):
-    """For a token that does not exist; a new join line replaces it, without --force."""
+    """For a token that does not exist; a new join command replaces it, without --force."""
     node = new_node()
     node.boot("--unit=basic.target")
     line = cluster.join_command()

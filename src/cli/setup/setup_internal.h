@@ -114,7 +114,7 @@ struct nb_setup {
         bool is_changed;         /* something is to be written or removed */
         unsigned n_different; /* settings and credentials that differ from this machine's; each was
                                  already reported */
-        unsigned n_kept;      /* of these, settings that a new join line does not replace */
+        unsigned n_kept;      /* of these, settings that a new join command does not replace */
 
         /* nb_setup_plan_files(), nb_setup_plan_service() */
         struct nb_setup_change changes[NB_SETUP_CHANGES_MAX];

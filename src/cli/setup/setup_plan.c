@@ -118,7 +118,7 @@ static void report_difference(struct nb_setup *setup, const char *what, const ch
         setup->n_different++;
 }
 
-/* A join line replaces the one of an earlier setup on a machine that has never joined. Somebody
+/* A join command replaces the one of an earlier setup on a machine that has never joined. Somebody
  * else wrote the other files. */
 static bool is_kept(const struct nb_setup *setup, enum nb_setting key) {
         return !setup->has_never_joined || !setup->has_new_secret ||
