@@ -2,12 +2,12 @@
 /* The limits and times in the manual pages: page.py replaces @NAME@ with the value. */
 #include "admin/client/automatic_approval.h"
 #include "admin/client/client.h"
-#include "admin/controller/controller.h"
-#include "admin/controller/monitor.h"
+#include "admin/parts/parts.h"
+#include "admin/frame/monitor.h"
 #include "cli/check/check_internal.h"
 #include "cli/machine_state.h"
 #include "cli/setup/setup_internal.h"
-#include "files/handoff.h"
+#include "state_files/handoff.h"
 #include "install/child.h"
 #include "join/main.h"
 #include "join/retry.h"
@@ -15,14 +15,17 @@
 #include "metadata/user_data.h"
 #include "settings/settings.h"
 #include "settings/types.h"
-#include "system/lock.h"
-#include "system/sources.h"
+#include "state_files/lock.h"
+#include "os/sources.h"
 
 #define SECOND 1000
 #define MINUTE (60 * SECOND)
 #define MIB (1024 * 1024)
 
 NUMBER(MONITOR_CONNECTIONS, NB_MONITOR_CONNECTIONS_MAX)
+NUMBER(IDLE_SECONDS, NB_MONITOR_IDLE_SEC)
+NUMBER(SILENT_SECONDS, NB_MONITOR_SILENT_MS / SECOND)
+NUMBER(STUCK_SECONDS, NB_MONITOR_STUCK_SEC)
 NUMBER(LEASE_SECONDS, NB_LEASE_DURATION_SEC + NB_LEASE_STANDBY_SEC)
 NUMBER(UNUSABLE_MINUTES, NB_ADMIN_UNUSABLE_MS / MINUTE)
 NUMBER(SIGNATURES, NB_SIGNATURES_MAX)

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executables out of Debian packages, with the shared libraries that they need: for build-image and build-sysext."""
+"""Executables out of Debian packages, with the shared libraries that they need: for build-image, build-sysext and sbom."""
 
 import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
+# Where an image and an extension say of which Debian and of which packages their libraries are. The former is where scanners look.
+OS_RELEASE, STATUS = "os-release", "status.d"
+IN_IMAGE = {OS_RELEASE: "etc/os-release", STATUS: "var/lib/dpkg/status.d"}
+IN_EXTENSION = {OS_RELEASE: "usr/lib/node-bootstrap/debian/os-release", STATUS: "usr/lib/node-bootstrap/debian/status.d"}
+FIELDS = "Package: ${Package}\nStatus: install ok installed\nSource: ${source:Package} (${source:Version})\nVersion: ${Version}\nArchitecture: ${Architecture}\n"
 
 
 def fail(text):
@@ -28,20 +32,21 @@ def build_package(folder, name, **environment):
 
 
 def extract(package, root):
-    """Unpacks the package; returns its version without the epoch, and its architecture."""
+    """Unpacks the package; returns its version, without Debian's revision, and its architecture."""
     subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
-    version, architecture = (output_of("dpkg-deb", "--field", package, field).strip() for field in ("Version", "Architecture"))
-    return version.split(":")[-1], architecture
+    fields = fields_of(output_of("dpkg-deb", "--field", package))
+    return fields["Version"].rpartition("-")[0], fields["Architecture"]
 
 
 def commit_time():
-    """Of the last commit, so that two builds of it are alike; in a tree without git it is now, as in build-deb."""
+    """Of the last commit, so that two builds of it are alike. In a tree without git that of a file, which is that of the commit if `git archive`
+    made the tree. build-deb does the same."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
     try:
         return int(subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%ct"], check=True, text=True, capture_output=True).stdout)
     except (OSError, subprocess.CalledProcessError):
-        return int(time.time())
+        return int((TOP / "meson.build").stat().st_mtime)
 
 
 def libraries(program):
@@ -73,3 +78,16 @@ def packages_of(paths):
 def copyrights(packages):
     """The copyright files of these packages."""
     return sorted({f"/usr/share/doc/{package}/copyright" for package in packages})
+
+
+def described(package, libraries_from, places):
+    """{path: content}: what scanners and packaging/sbom read of this package and of the packages that its libraries are from."""
+    texts = [output_of("dpkg-deb", "--show", f"--showformat={FIELDS}", package)]
+    texts += [output_of("dpkg-query", "--show", f"--showformat={FIELDS}", name) for name in libraries_from]
+    named = {f"{places[STATUS]}/{fields_of(text)['Package']}": text.encode() for text in texts}
+    return {places[OS_RELEASE]: Path("/etc/os-release").read_bytes(), **named}
+
+
+def fields_of(text, separator=": "):
+    """Of a control file, or of os-release."""
+    return dict(line.split(separator, 1) for line in text.splitlines() if separator in line and not line.startswith(" "))

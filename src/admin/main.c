@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 
 #include "admin/commands/admin_commands.h"
-#include "admin/controller/controller.h"
+#include "admin/parts/parts.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 static const char usage[] =
         "node-bootstrap-admin COMMAND [OPTION...]\n\n"
@@ -20,13 +20,19 @@ static const char usage[] =
         "  cluster-info publish  create or repair what joining nodes need from the cluster\n"
         "  cluster-info show     show the server, the CAs and the signatures of cluster-info\n"
         "  cluster-info verify   report what keeps machines from joining\n"
-        "  approve               show the pending requests of nodes, and approve some\n"
-        "  enroll                record a node with its public key, so that it needs a proof\n"
+        "  requests list         list the pending requests of nodes, with a verdict on each\n"
+        "  requests approve      approve requests\n"
+        "  requests deny         deny requests\n"
+        "  enroll add            record nodes with a public key, so that they need a proof\n"
+        "  enroll list           list the enrolled nodes\n"
+        "  enroll show           show enrolled nodes with their keys\n"
+        "  enroll remove         remove enrolled nodes\n"
         "  controller            approve, sign and clean up; run by "
         "node-bootstrap-controller.service\n";
 
 static const char enroll_usage[] =
-        "node-bootstrap-admin enroll [OPTION...] [NODE]\n\n"
+        "node-bootstrap-admin enroll add [OPTION...] NODE\n"
+        "node-bootstrap-admin enroll add [OPTION...] --from=FILE\n\n"
         "Records the node with its public key in the cluster, so that its requests need a proof.\n"
         "On the machine, these commands create the key, print the public key, and seal "
         "the\nprivate key:\n\n"
@@ -39,6 +45,11 @@ static const char enroll_usage[] =
         "With systemd before 254, node-bootstrap.service also needs a drop-in:\n\n"
         "  [Service]\n"
         "  LoadCredentialEncrypted=node-bootstrap.attestation-key\n";
+
+static const char approve_usage[] =
+        "node-bootstrap-admin requests approve [OPTION...] NAME...\n"
+        "node-bootstrap-admin requests approve [OPTION...] --token=ID --expect=NUMBER\n\n"
+        "Approves requests: all that are named or selected, or none.\n";
 
 static const char revoke_usage[] =
         "node-bootstrap-admin token revoke [OPTION...] ID...\n"
@@ -62,7 +73,6 @@ static const struct command {
           "Lists the bootstrap tokens of the cluster. Secrets are masked.\n",
           .report = nb_token_list },
         { "token revoke", revoke_usage, nb_token_revoke },
-        { "token delete", revoke_usage, nb_token_revoke }, /* kubeadm's name */
         { "cluster-info publish",
           "node-bootstrap-admin cluster-info publish [OPTION...]\n\n"
           "Creates or repairs what joining nodes need: cluster-info and the permissions of\n"
@@ -77,8 +87,29 @@ static const struct command {
           "Reports what keeps machines from joining, and changes nothing. Exit status 1: something "
           "does.\n",
           .report = nb_publication_verify },
-        { "approve", "node-bootstrap-admin approve [OPTION...] [NAME...]\n", nb_approve },
-        { "enroll", enroll_usage, nb_enroll },
+        { "requests list",
+          "node-bootstrap-admin requests list [OPTION...]\n\n"
+          "Counts the pending requests of nodes, and lists the oldest ones with a verdict.\n",
+          nb_requests_list },
+        { "requests approve", approve_usage, nb_requests_approve },
+        { "requests deny",
+          "node-bootstrap-admin requests deny [OPTION...] NAME...\n"
+          "node-bootstrap-admin requests deny [OPTION...] --token=ID --expect=NUMBER\n\n"
+          "Denies requests, which is final.\n",
+          nb_requests_deny },
+        { "enroll add", enroll_usage, nb_enroll_add },
+        { "enroll list",
+          "node-bootstrap-admin enroll list [OPTION...]\n\n"
+          "Lists the enrolled nodes with the SHA-256 of their keys, their addresses and names.\n",
+          .report = nb_enroll_list },
+        { "enroll show",
+          "node-bootstrap-admin enroll show [OPTION...] NODE...\n\n"
+          "Shows enrolled nodes with their keys.\n",
+          nb_enroll_show },
+        { "enroll remove",
+          "node-bootstrap-admin enroll remove [OPTION...] NODE...\n\n"
+          "Removes enrolled nodes. Their earlier requests stay refused.\n",
+          nb_enroll_remove },
         { "controller", "node-bootstrap-admin controller [OPTION...]\n",
           nb_admin_command_controller },
 };
@@ -86,7 +117,7 @@ static const struct command {
 /* Finds the command of one or two words. An option instead of a word is explained. */
 static int find_command(struct nb_options *options, const struct command **ret_command,
                         struct nb_failure *f) {
-        char name[32] = "", quoted[NB_WORD_QUOTED_SIZE];
+        char name[32] = "", place[NB_OPTIONS_PLACE_SIZE];
         const char *word = NULL;
         int r;
 
@@ -109,7 +140,7 @@ static int find_command(struct nb_options *options, const struct command **ret_c
                 return r;
         return nb_failure_set(f, NB_USAGE, 0,
                               "expected a command such as `token create`; found %s%s",
-                              word ? nb_word_quote(word, quoted) : "nothing",
+                              word ? nb_options_place(options, place) : "nothing",
                               word && r != NB_OPTIONS_WORD ? " alone" : "");
 }
 

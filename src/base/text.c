@@ -98,6 +98,146 @@ void nb_text_list_add(char *list, size_t size, const char *name) {
         nb_text_copy_line(name, strlen(name), list + len, size - len);
 }
 
+size_t nb_text_count(const char *text, size_t len) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < len; i++)
+                n += ((unsigned char)text[i] & 0xc0) != 0x80;
+        return n;
+}
+
+/* --- What may be a secret --- */
+
+/* [a-z0-9]{6}\.[a-z0-9]{16} (Kubernetes cluster-bootstrap/token/api/types.go). Capital letters are
+ * those of a token that a program has changed. */
+#define TOKEN_CHARACTERS NB_LOWER NB_UPPER NB_DIGITS
+#define TOKEN_ID_LEN 6
+#define TOKEN_SECRET_LEN 16
+#define SECRET_CUT_LEN 12   /* a half of which up to four characters are missing */
+#define SECRET_BEGIN_LEN 4  /* after the ID and the dot */
+#define SECRET_REST_LEN 8   /* the same, for what is refused as a value */
+#define DIGITS_OF_SECRET 32 /* a k3s password; more hex digits in a row are a digest */
+
+/* Letters and digits in a row. */
+struct run {
+        size_t len, n_changes; /* between letters and digits */
+        bool has_digit, has_lower, has_upper, is_hex;
+};
+
+static struct run measure_run(const char *text, size_t len) {
+        struct run run = { .is_hex = true };
+
+        for (; run.len < len && isalnum((unsigned char)text[run.len]); run.len++) {
+                const unsigned char *c = (const unsigned char *)text + run.len;
+
+                run.n_changes += run.len > 0 && !isdigit(c[0]) != !isdigit(c[-1]);
+                run.has_digit |= isdigit(*c) != 0;
+                run.has_lower |= islower(*c) != 0;
+                run.has_upper |= isupper(*c) != 0;
+                run.is_hex &= isxdigit(*c) != 0;
+        }
+        return run;
+}
+
+/* Whether a whole secret begins the run. An ID may end, and a secret begin, a longer word. In a
+ * host name, long words are of small letters alone. */
+static bool begins_with_secret(const char *text, const struct run *run) {
+        size_t n = 0;
+
+        while (n < run->len && !isupper((unsigned char)text[n]))
+                n++;
+        return n >= TOKEN_SECRET_LEN && (run->has_digit || run->has_upper);
+}
+
+static bool may_be_half(const struct run *run) {
+        /* Names of keys, such as unsafeSkipCAVerification, are not all in one case. */
+        if (run->len > TOKEN_SECRET_LEN)
+                return run->has_digit || !run->has_lower;
+        if (run->len == TOKEN_SECRET_LEN)
+                return run->has_digit || !run->has_lower || !run->has_upper;
+        return run->len >= SECRET_CUT_LEN && run->n_changes > 1 && !run->is_hex;
+}
+
+/* Of a k3s token, the password after the hash: K10...::server:... (k3s
+ * pkg/clientaccess/token.go). */
+static bool has_k3s_password(const char *text, size_t len) {
+        static const char *const users[] = { "::server:", "::node:" };
+        const char *prefix = memmem(text, len, "K10", 3);
+
+        for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++)
+                if (memmem(text, len, users[i], strlen(users[i])))
+                        return true;
+        return prefix && memmem(prefix, len - (size_t)(prefix - text), "::", 2);
+}
+
+static bool may_be_token(const char *text, size_t len) {
+        bool is_after_id = false, is_after_word = false, is_after_dot = false;
+        struct run run;
+
+        for (size_t i = 0; i < len; i += run.len + 1) {
+                bool is_digest, is_begin;
+
+                run = measure_run(text + i, len - i);
+                /* A digest follows "sha256:", not a dot. */
+                is_digest = run.is_hex && run.len > DIGITS_OF_SECRET && !is_after_dot;
+                is_begin = (is_after_id && run.len >= SECRET_BEGIN_LEN && run.n_changes > 0) ||
+                           (is_after_word && begins_with_secret(text + i, &run));
+                if (!is_digest && (is_begin || may_be_half(&run)))
+                        return true;
+                is_after_word = run.len >= TOKEN_ID_LEN && i + run.len < len &&
+                                strchr(".:", text[i + run.len]);
+                is_after_id = is_after_word && run.len == TOKEN_ID_LEN;
+                is_after_dot = is_after_word && text[i + run.len] == '.';
+        }
+        return has_k3s_password(text, len) || (len > 3 && memcmp(text, "K10", 3) == 0);
+}
+
+const char *nb_text_describe_secret(const char *text, size_t len) {
+        const char *scheme = memmem(text, len, "://", 3);
+
+        if (scheme && (memchr(scheme, '@', len - (size_t)(scheme - text)) ||
+                       memchr(scheme, '?', len - (size_t)(scheme - text))))
+                return "a URL with a user or a query";
+        return may_be_token(text, len) ? "what may be a token" : NULL;
+}
+
+const char *nb_text_shown(const char *path) {
+        return nb_text_describe_secret(path, strlen(path)) ? "(not shown: it may be a token)"
+                                                           : path;
+}
+
+/* All of a value, between the separators of nb_text_is_token(). */
+static bool is_whole_token(const char *text, size_t len) {
+        const struct run id = measure_run(text, len);
+        struct run rest;
+        bool is_mixed;
+
+        if (id.len == 0 || id.len > TOKEN_ID_LEN || id.len == len || text[id.len] != '.')
+                return false;
+        rest = measure_run(text + id.len + 1, len - id.len - 1);
+        if (id.len + 1 + rest.len != len)
+                return false;
+        is_mixed = rest.n_changes > 2 && !rest.is_hex;
+        if (rest.len == TOKEN_SECRET_LEN)
+                return id.len == TOKEN_ID_LEN || is_mixed;
+        return id.len == TOKEN_ID_LEN && rest.len >= SECRET_REST_LEN && is_mixed;
+}
+
+bool nb_text_is_token(const char *text) {
+        for (const char *p = text; *p; p++) {
+                size_t n = strspn(p, TOKEN_CHARACTERS "._-");
+
+                if (is_whole_token(p, n))
+                        return true;
+                p += n;
+                if (!*p)
+                        break;
+        }
+        return has_k3s_password(text, strlen(text));
+}
+
+/* --- Quoting --- */
+
 #define QUOTED_HEAD 56 /* bytes quoted from a text that is cut */
 #define QUOTED_TAIL 32
 #define QUOTED_LINE_MAX 64
@@ -119,6 +259,7 @@ static bool has_letters(const char *text, size_t len) {
 
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]) {
         size_t head = len, tail = 0, word = count_first_word(text, len);
+        const char *secret;
         char size[32] = "";
 
         /* A long line of several words may be a pasted command that contains a secret without a
@@ -126,7 +267,12 @@ const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_
         if (len > QUOTED_LINE_MAX && word > 0 && word <= NB_TEXT_QUOTED_MAX &&
             has_letters(text + word, len - word))
                 head = word;
-        else if (len > NB_TEXT_QUOTED_MAX) {
+        secret = nb_text_describe_secret(text, head);
+        if (secret) {
+                nb_text_copy(ret, NB_TEXT_QUOTED_SIZE, secret);
+                return ret;
+        }
+        if (head > NB_TEXT_QUOTED_MAX) {
                 head = QUOTED_HEAD;
                 tail = QUOTED_TAIL;
                 while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80)
@@ -141,36 +287,26 @@ const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_
         return ret;
 }
 
-/* [a-z0-9]{6}\.[a-z0-9]{16} (Kubernetes cluster-bootstrap/token/api/types.go) */
-#define BOOTSTRAP_TOKEN_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"
-#define BOOTSTRAP_TOKEN_ID_LEN 6
-#define BOOTSTRAP_TOKEN_SECRET_LEN 16
+const char *nb_text_quote_value(const char *text, size_t len,
+                                char ret[static NB_TEXT_QUOTED_SIZE]) {
+        const char *secret = nb_text_describe_secret(text, len);
+        size_t n = nb_text_count(text, len);
+        struct run run;
 
-static bool has_bootstrap_token(const char *text) {
-        for (const char *dot = strchr(text, '.'); dot; dot = strchr(dot + 1, '.')) {
-                const char *id = dot - BOOTSTRAP_TOKEN_ID_LEN;
+        /* Before an '@' may be a password. */
+        bool is_shown = !memchr(text, '@', len);
 
-                if (dot - text >= BOOTSTRAP_TOKEN_ID_LEN &&
-                    strspn(id, BOOTSTRAP_TOKEN_CHARACTERS) == BOOTSTRAP_TOKEN_ID_LEN &&
-                    strspn(dot + 1, BOOTSTRAP_TOKEN_CHARACTERS) >= BOOTSTRAP_TOKEN_SECRET_LEN)
-                        return true;
+        for (size_t i = 0; i < len; i += run.len + 1) {
+                run = measure_run(text + i, len - i);
+                is_shown &= run.len <= NB_TEXT_SHOWN_MAX;
         }
-        return false;
-}
-
-/* K10, hex digits, and :: (k3s pkg/clientaccess/token.go) */
-static bool has_k3s_token(const char *text) {
-        for (const char *p = strstr(text, "K10"); p; p = strstr(p + 1, "K10")) {
-                const char *hash = p + strlen("K10");
-
-                if (strncmp(hash + strspn(hash, "0123456789abcdefABCDEF"), "::", 2) == 0)
-                        return true;
-        }
-        return false;
-}
-
-bool nb_text_contains_token(const char *text) {
-        return has_bootstrap_token(text) || has_k3s_token(text);
+        if (secret)
+                nb_text_copy(ret, NB_TEXT_QUOTED_SIZE, secret);
+        else if (is_shown)
+                return nb_text_quote(text, len, ret);
+        else
+                snprintf(ret, NB_TEXT_QUOTED_SIZE, "%zu character%s", n, n == 1 ? "" : "s");
+        return ret;
 }
 
 unsigned nb_text_measure_distance(const char *a, const char *b, size_t b_len) {

@@ -42,16 +42,49 @@ void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);
  * not fit. `size` is the size of `list`. */
 void nb_text_list_add(char *list, size_t size, const char *name);
 
-/* Quotes text for a message. Of a long line, quotes only the first word. Of a word above
- * NB_TEXT_QUOTED_MAX bytes, quotes the beginning and the end, where the error often is, and the
- * length: "'sha256:0123…4567' (180 bytes)". Returns `ret`. Not for secrets. */
+/*
+ * What messages may quote. A bootstrap token is six characters, a dot and sixteen characters of a-z
+ * and 0-9; its second half alone is the secret. People break tokens when they copy them, and a
+ * piece of a random text cannot be told from a name. So the rule depends on where text is from:
+ *
+ * - Of a command line, nothing is quoted but words of our own grammar: nb_options_place().
+ * - Of documents that people write, a key or a value that is refused is quoted if no more than
+ * three letters or digits in a row are in it. Otherwise a message says its place and its length:
+ *   nb_text_quote_value(). A known key is a word of ours.
+ * - Paths, and text from programs (names in a cluster, answers of a server), are quoted unless they
+ *   hold the form of a token or of half of one: nb_text_quote(), nb_text_shown().
+ *
+ * A value that is accepted is what it is, for example the name of a host, and is shown wherever it
+ * is used. So those that everybody can read must not be tokens, whole or cut: nb_text_is_token().
+ */
+
+/* Why text must not be quoted: "what may be a token", "a URL with a user or a query". NULL: it can
+ * be quoted. Digests in hex can. */
+const char *nb_text_describe_secret(const char *text, size_t len);
+
+/* The same text, for a path in a message; or a note that it is not shown. */
+const char *nb_text_shown(const char *path);
+
+/* Quotes text for a message, or says what it is if it may be a secret. Of a long line, quotes only
+ * the first word. Of a word above NB_TEXT_QUOTED_MAX bytes, quotes the beginning and the end, where
+ * the error often is, and the length: "'sha256:0123…4567' (180 bytes)". Returns `ret`. */
 #define NB_TEXT_QUOTED_MAX 96
 #define NB_TEXT_QUOTED_SIZE (NB_TEXT_QUOTED_MAX + 48)
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]);
 
-/* Whether the text contains something that looks like a bootstrap token or a k3s token, even a
- * damaged one. Messages must not quote such text. */
-bool nb_text_contains_token(const char *text);
+/* Quotes a key or a value of a document for a message, or says how long it is: "12 characters".
+ * Returns `ret`. */
+#define NB_TEXT_SHOWN_MAX 3 /* letters and digits in a row */
+const char *nb_text_quote_value(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]);
+
+/* Whether a value is a token, or one of whose second half letters and digits in a random order are
+ * left: all of it, except for a port, or all of one of the parts between '/', '=', ',' and ':'. A
+ * host name can hold the form of a token within it, and one such as "lon3k8sworker001" can have the
+ * form of a half. */
+bool nb_text_is_token(const char *text);
+
+/* Characters rather than bytes of UTF-8. */
+size_t nb_text_count(const char *text, size_t len);
 
 /* Levenshtein distance between `a` and the first `b_len` bytes of `b`, ignoring case. b_len: at
  * most NB_TEXT_DISTANCE_MAX. */

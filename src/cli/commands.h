@@ -4,7 +4,7 @@
 /* The commands of node-bootstrap that a person types; join/main.h has those of the services. Each
  * returns the exit status of the program, or is negative with a failure, which main() logs. */
 
-#include "system/options.h"
+#include "os/options.h"
 
 int nb_command_check(struct nb_options *options, struct nb_failure *f);
 int nb_command_explain(struct nb_options *options, struct nb_failure *f);

@@ -7,7 +7,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 #define WIDTH 80
 #define WORD_MAX 63
@@ -89,7 +89,7 @@ static void print_explanation(enum nb_code code) {
 }
 
 int nb_command_explain(struct nb_options *options, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
+        char place[NB_OPTIONS_PLACE_SIZE];
         unsigned n = 0;
         int r;
 
@@ -100,8 +100,8 @@ int nb_command_explain(struct nb_options *options, struct nb_failure *f) {
                 if (!is_exact)
                         return nb_failure_set(
                                 f, NB_USAGE, 0,
-                                "unknown code %s%s%s%s; `node-bootstrap explain` lists all codes",
-                                nb_word_quote(options->value, quoted),
+                                "unknown code: %s%s%s%s; `node-bootstrap explain` lists all codes",
+                                nb_options_place(options, place),
                                 code != NB_NONE ? " (did you mean '" : "",
                                 code != NB_NONE ? nb_failure_info(code)->slug : "",
                                 code != NB_NONE ? "'?)" : "");

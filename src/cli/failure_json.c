@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "cli/failure_json.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 #define REMEDY_SIZE 4096
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /* A failure as check and setup print it for programs: code, class, message ID, subject, detail, and
- * the remedy with the values of the fields of system/log.h. */
+ * the remedy with the values of the fields of systemd/log.h. */
 
 #include "base/failure.h"
 #include "codec/json.h"

@@ -13,12 +13,14 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/kubelet.h"
+#include "cli/kubelet_k3s.h"
 #include "codec/yaml.h"
-#include "kube/kubelet_config.h"
-#include "kube/node_name.h"
-#include "node/present.h"
-#include "system/sources.h"
-#include "system/unit.h"
+#include "join_method/cluster_identity.h"
+#include "kube_objects/kubelet_config.h"
+#include "kube_objects/node_name.h"
+#include "node_state/present.h"
+#include "os/sources.h"
+#include "systemd/unit.h"
 
 #define SWAPS "/proc/swaps"
 #define SWAPS_MAX 4096
@@ -33,12 +35,13 @@ struct kubelet {
         const struct nb_unit *unit;
         const struct nb_settings *settings;
         const struct nb_last *last; /* NULL: unknown */
-        struct nb_buffer arguments; /* of the command line, variables and EnvironmentFile=, in this
-                                       order: the last one wins */
+        struct nb_buffer arguments; /* of the kubelet that runs, or that would start: the last one
+                                       wins */
         char config[PATH_MAX];      /* --config; "" for none */
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
         bool is_config_unknown;     /* there is one, which cannot be read here */
+        bool is_k3s;                /* a supervisor issues its certificate */
         bool is_set_up;             /* it joins before anybody can type a command */
         char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
         struct nb_kubelet_findings *ret;
@@ -53,6 +56,7 @@ __attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *ku
                 return;
         kubelet->ret->n++;
         finding->state = state;
+        finding->is_contradiction = false;
         finding->code = NB_KUBELET_UNPREPARED;
         va_start(arguments, format);
         vsnprintf(finding->text, sizeof(finding->text), format, arguments);
@@ -65,6 +69,8 @@ static int read_arguments(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
         struct nb_buffer *arguments = &kubelet->arguments;
 
+        if (nb_kubelet_read_command_line(kubelet->unit, arguments) >= 0)
+                return arguments->error;
         nb_kubelet_read_arguments(kubelet->sources, kubelet->unit, arguments);
         for (unsigned i = 0; i < settings->n_extra_args; i++)
                 nb_buffer_printf(arguments, "--%s\n", settings->extra_args[i]);
@@ -93,12 +99,22 @@ static bool is_wanted(const struct nb_unit *unit) {
         return nb_unit_next(unit, NB_UNIT_REQUIRED_BY, NULL);
 }
 
+#define LEFT_AT_BOOT \
+        NB_KUBELET_UNIT " is disabled, so it does not start at the next boot: `systemctl " \
+                        "enable " NB_KUBELET_UNIT "`"
+
+static bool is_left_at_boot(const struct nb_unit *unit) {
+        return !strcmp(unit->state.file, "disabled") && !is_wanted(unit);
+}
+
 /* Returns whether systemd has loaded it. */
 static bool check_unit(struct kubelet *kubelet) {
         const struct nb_unit_state *state = &kubelet->unit->state;
         bool is_loaded = !strcmp(state->load, "loaded"),
-             is_started = !strcmp(state->active, "active") || !strcmp(state->active, "activating"),
-             is_disabled = !strcmp(state->file, "disabled") && !is_wanted(kubelet->unit);
+             /* The gate starts it once. */
+                is_started = kubelet->is_set_up || !strcmp(state->active, "active") ||
+                             !strcmp(state->active, "activating"),
+             is_disabled = is_left_at_boot(kubelet->unit);
         const char *finding = NULL;
 
         if (!strcmp(state->load, "masked"))
@@ -109,9 +125,7 @@ static bool check_unit(struct kubelet *kubelet) {
                 finding = "systemd cannot load " NB_KUBELET_UNIT
                           ": see `systemctl status " NB_KUBELET_UNIT "`";
         else if (is_disabled)
-                finding = is_started ? NB_KUBELET_UNIT
-                                  " is disabled, so it does not start at the next boot: `systemctl "
-                                  "enable " NB_KUBELET_UNIT "`"
+                finding = is_started ? LEFT_AT_BOOT
                                      : NB_KUBELET_UNIT
                                   " is disabled: `systemctl enable --now " NB_KUBELET_UNIT "`";
         add_finding(kubelet,
@@ -147,6 +161,20 @@ static void copy_value(const struct nb_yaml_node *root, const char *key, char *r
                 snprintf(ret, size, "%s", value->value);
 }
 
+static void check_k3s(struct kubelet *kubelet, const struct nb_yaml_node *config) {
+        const char *arguments = kubelet->arguments.data ? kubelet->arguments.data : "";
+        char client_ca[NB_CLIENT_CA_PATH_MAX], text[NB_KUBELET_TEXT_SIZE];
+
+        nb_settings_client_ca(kubelet->settings, client_ca);
+        for (unsigned n = 0; kubelet->is_k3s; n++) {
+                nb_kubelet_contradict_k3s(config, arguments, client_ca, n, text, sizeof(text));
+                if (!text[0])
+                        return;
+                add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, text);
+                kubelet->ret->findings[kubelet->ret->n - 1].is_contradiction = true;
+        }
+}
+
 /* kubelet's parser accepts more than ours: a file that is refused here may be valid for kubelet. */
 static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
@@ -171,6 +199,7 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         swap = nb_yaml_get(root, "failSwapOn");
         kubelet->has_swap = swap && swap->type == NB_YAML_SCALAR && !strcmp(swap->value, "false");
         add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
+        check_k3s(kubelet, root);
         return 0;
 }
 
@@ -334,10 +363,17 @@ static void check_swap(struct kubelet *kubelet) {
 
 /* --- Its name --- */
 
+/* Whether its command takes a variable to which a join adds the name. */
+static bool takes_name(const struct nb_unit *unit) {
+        for (const char *word = NULL; (word = nb_unit_next(unit, NB_UNIT_COMMAND, word));)
+                if (strstr(word, "KUBELET_KUBEADM_ARGS") || strstr(word, "KUBELET_NODE_NAME"))
+                        return true;
+        return false;
+}
+
 /* The API server rejects a kubelet whose name differs from the name in its certificate. */
 static void check_name(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
-        const char *arguments = kubelet->arguments.data ? kubelet->arguments.data : "";
         char host[HOST_NAME_MAX + 1], expected[NB_NODE_NAME_MAX + 1], name[NB_NODE_NAME_MAX + 1],
                 argument[NB_NODE_NAME_MAX + 1];
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
@@ -366,8 +402,7 @@ static void check_name(struct kubelet *kubelet) {
                                     "certificate for '%s': set node.name to '%s', or remove the "
                                     "argument",
                                     argument, expected, argument);
-        } else if (is_needed && arguments[0] && !strstr(arguments, "KUBELET_KUBEADM_ARGS") &&
-                   !strstr(arguments, "KUBELET_NODE_NAME"))
+        } else if (is_needed && kubelet->arguments.len > 0 && !takes_name(kubelet->unit))
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             NB_KUBELET_UNIT " uses the host name '%s', but kubelet's certificate "
                                             "is for '%s': add "
@@ -375,8 +410,20 @@ static void check_name(struct kubelet *kubelet) {
                             host, expected);
 }
 
+/* Of a machine that has joined, or that the settings say so of. */
+static bool is_for_k3s(const struct nb_settings *settings) {
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
+        struct nb_failure ignored = { 0 };
+
+        if (nb_record_read(-1, settings->certificate_directory, &record, &ignored) > 0)
+                return nb_record_is_by_supervisor(&record);
+        return settings->cluster_type == NB_CLUSTER_TYPE_K3S;
+}
+
 static int check_all(struct kubelet *kubelet) {
         int r = 0;
+
+        kubelet->is_k3s = is_for_k3s(kubelet->settings);
 
         kubelet->arguments = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
         kubelet->ret->n = 0;
@@ -424,6 +471,15 @@ void nb_kubelet_print_causes(const struct nb_settings *settings) {
         if (check_all(&kubelet) < 0)
                 return;
         for (unsigned i = 0; i < found.n; i++)
-                if (found.findings[i].state == NB_KUBELET_BAD)
-                        printf("kubelet cannot start: %s\n", found.findings[i].text);
+                if (found.findings[i].state == NB_KUBELET_BAD || found.findings[i].is_contradiction)
+                        printf("kubelet%s: %s\n",
+                               found.findings[i].is_contradiction ? "" : " cannot start",
+                               found.findings[i].text);
+}
+
+void nb_kubelet_print_next_boot(void) {
+        _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
+
+        if (nb_kubelet_show(&unit) >= 0 && is_left_at_boot(&unit))
+                printf(LEFT_AT_BOOT "\n");
 }

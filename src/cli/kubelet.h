@@ -6,13 +6,13 @@
  * configuration file, node name, container runtime socket, and swap. Used by `check` and `setup`.
  */
 
-#include "files/last.h"
+#include "os/sources.h"
 #include "settings/kubelet_unit.h"
 #include "settings/settings.h"
-#include "system/sources.h"
-#include "system/unit.h"
+#include "state_files/last.h"
+#include "systemd/unit.h"
 
-#define NB_KUBELET_FINDINGS_MAX 8
+#define NB_KUBELET_FINDINGS_MAX 16
 #define NB_KUBELET_TEXT_SIZE 1024
 #define NB_KUBELET_HEALTH_SIZE 64
 
@@ -22,7 +22,8 @@ struct nb_kubelet_finding {
                 NB_KUBELET_DOUBT, /* a warning, or cannot be determined */
                 NB_KUBELET_BAD,   /* kubelet cannot start */
         } state;
-        enum nb_code code; /* of NB_KUBELET_BAD: it has the remedy */
+        bool is_contradiction; /* to the kind of cluster: kubelet starts, but is of little use */
+        enum nb_code code;     /* of NB_KUBELET_BAD: it has the remedy */
         char text[NB_KUBELET_TEXT_SIZE];
 };
 
@@ -38,6 +39,9 @@ int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                      const struct nb_settings *settings, const struct nb_last *last,
                      struct nb_kubelet_findings *ret_findings);
 
-/* For setup, which then starts the join: prints why kubelet cannot start, as far as this can be
- * seen. */
+/* For setup, which then starts the join: prints why kubelet cannot start, or what contradicts the
+ * kind of cluster, as far as this can be seen. */
 void nb_kubelet_print_causes(const struct nb_settings *settings);
+
+/* For the end of setup: prints that the next boot does not start kubelet, if it is disabled. */
+void nb_kubelet_print_next_boot(void);

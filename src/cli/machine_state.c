@@ -6,14 +6,14 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "cli/kubelet.h"
 #include "cli/machine_state.h"
 #include "cli/service.h"
-#include "files/refresh_settings.h"
-#include "method/cluster_identity.h"
-#include "method/settings_documents.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "join_method/cluster_identity.h"
+#include "join_method/settings_documents.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "state_files/refresh_settings.h"
+#include "systemd/log.h"
 
 #define UNKNOWN 5
 #define KUBELET_DOWN 4
@@ -26,8 +26,6 @@
 
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
-
-#define DROP_IN_MAX ((size_t)1024 * 1024)
 
 static const struct {
         const char *name;
@@ -88,16 +86,23 @@ static bool is_queued(const struct nb_unit_state *unit) {
 
 /* --- A machine with a usable certificate --- */
 
-/* The first reason for which kubelet cannot start; its text is "" if there is none. */
+/* Why kubelet cannot start: the first reason; its text is "" if there is none. */
 static int find_cause(struct nb_sources *sources, const struct nb_unit *kubelet,
                       struct nb_machine_state *state, struct nb_kubelet_finding *ret) {
         struct nb_kubelet_findings found;
         int r = nb_kubelet_check(sources, kubelet, &state->settings, &state->last, &found);
 
-        for (unsigned i = 0; r >= 0 && i < found.n && !ret->text[0]; i++)
+        if (r < 0)
+                return r;
+        NB_TEXT_COPY(state->health, found.health);
+        /* What kubelet needs only at its start may be gone later. */
+        if (is_in(&state->kubelet, "active") &&
+            nb_unit_is_settled(&state->kubelet, NB_KUBELET_SETTLED_USEC))
+                return 0;
+        for (unsigned i = 0; i < found.n && !ret->text[0]; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD)
                         *ret = found.findings[i];
-        return r;
+        return 0;
 }
 
 static void judge_crash(const struct nb_kubelet_finding *cause, const char *error,
@@ -112,10 +117,11 @@ static void judge_crash(const struct nb_kubelet_finding *cause, const char *erro
                 state->why.code = cause->code;
 }
 
-/* Exit status 1 is an answer of the gate, from before this machine joined, and no failure. */
+/* Without its gate, a start of kubelet alone cannot help; add_obstacle() says so. Exit status 1 is
+ * an answer of the gate, from before this machine joined, and no failure. */
 static void add_gate(const struct nb_unit_state *gate, struct nb_machine_state *state) {
-        if (!strcmp(gate->load, "masked"))
-                nb_failure_add(&state->why, "; " NB_GATE_UNIT " is masked");
+        if (!nb_service_is_loaded(gate) && state->obstacle.code != NB_NONE)
+                state->why.code = state->obstacle.code;
         else if (is_in(gate, "failed") && gate->exit_status != 1)
                 nb_failure_add(&state->why, "; " NB_GATE_UNIT " has failed (exit status %d)",
                                gate->exit_status);
@@ -127,7 +133,7 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
         struct nb_kubelet_finding cause = { .text = "" };
         char error[512], age[NB_DURATION_SIZE];
         uint64_t active_usec = nb_unit_active_usec(kubelet);
-        bool runs = is_in(kubelet, "active"), is_crashing;
+        bool runs = is_in(kubelet, "active"), has_ended, is_crashing;
         int r;
 
         if (is_queued(kubelet)) {
@@ -146,12 +152,11 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                          "joined; systemd does not answer, so it is unknown whether kubelet runs");
                 return 0;
         }
-        /* What kubelet needs only at its start may be gone later. */
-        r = runs && active_usec >= NB_KUBELET_SETTLED_USEC
-                    ? 0
-                    : find_cause(sources, &units->kubelet, state, &cause);
+        r = find_cause(sources, &units->kubelet, state, &cause);
         if (r < 0)
                 return r;
+        /* Before the join, it ended because it lacked its files. */
+        has_ended = nb_unit_has_ended_since(kubelet, state->service.active_since);
         if (runs) {
                 nb_duration_format(active_usec / 1000, age);
                 if (cause.text[0]) {
@@ -159,9 +164,7 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                                  "joined, but kubelet, which was started %s ago, cannot run: %s",
                                  age, cause.text);
                         state->why.code = cause.code;
-                } else if (kubelet->n_restarts > 0 && active_usec < NB_KUBELET_SETTLED_USEC &&
-                           /* Before the join, it ended because it lacked its files. */
-                           kubelet->active_until >= state->service.active_since) {
+                } else if (has_ended && active_usec < NB_KUBELET_SETTLED_USEC) {
                         CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
                                  "joined, but kubelet ended %u time%s and was started again %s ago",
                                  kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
@@ -170,9 +173,7 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                 }
                 return 0;
         }
-        is_crashing = !strcmp(kubelet->sub, "auto-restart") ||
-                      (kubelet->n_restarts > 0 &&
-                       (is_in(kubelet, "failed") || is_in(kubelet, "activating")));
+        is_crashing = has_ended && (is_in(kubelet, "failed") || is_in(kubelet, "activating"));
         if (cause.text[0] && !is_crashing) {
                 CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
                          "joined, but kubelet cannot start: %s", cause.text);
@@ -324,6 +325,13 @@ static bool is_hidden(const struct nb_machine_state *state) {
         return geteuid() != 0 && state->node.present.why.errnum == EACCES;
 }
 
+static void try_disk(_unused_ void *userdata) {
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        struct nb_failure ignored = { 0 };
+
+        (void)nb_node_inspect_disk(-1, &node, &ignored);
+}
+
 static int judge(struct nb_sources *sources, const struct nb_machine_units *units,
                  struct nb_machine_state *state) {
         const struct nb_unit_state *service = &state->service;
@@ -339,7 +347,14 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                          "this user cannot read kubelet's files or the settings; run as root");
                 return 0;
         }
-        has_obstacle = nb_service_find_obstacle(&units->service, &state->obstacle);
+        has_obstacle = nb_service_find_obstacle(NB_SERVICE_UNIT, service, &units->gate,
+                                                &state->obstacle);
+        nb_service_add_drop_ins(&units->service, &state->obstacle);
+        if (has_obstacle && units->is_rehearsed &&
+            nb_service_is_rehearsable(service, &state->obstacle)) {
+                nb_failure_clear(&state->obstacle);
+                has_obstacle = false;
+        }
         is_activating = is_activating && !has_obstacle;
         if (state->is_certificate_usable && !is_activating) {
                 int r = judge_kubelet(sources, units, state);
@@ -384,8 +399,15 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
         *ret_state = (struct nb_machine_state){ .service = units->service.state,
                                                 .kubelet = units->kubelet.state };
         read_last(ret_state);
-        if (nb_documents_merge(sources, NULL, NULL, &ret_state->settings,
-                               &ret_state->settings_failure) < 0)
+        if (nb_process_try(try_disk, NULL, NB_SOURCES_READ_TIMEOUT_MS) == -ETIMEDOUT) {
+                CONCLUDE(ret_state, NB_MACHINE_HIDDEN,
+                         "kubelet's files cannot be read within %d s: their file system does not "
+                         "answer",
+                         NB_SOURCES_READ_TIMEOUT_MS / 1000);
+                return 0;
+        }
+        if (nb_documents_merge(sources, NULL, &ret_state->settings, &ret_state->settings_failure) <
+            0)
                 nb_documents_salvage(sources, &ret_state->settings);
         r = nb_node_inspect_disk(-1, node, &f);
         if (r == -ENOMEM)
@@ -441,26 +463,6 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
 void nb_machine_units_done(struct nb_machine_units *units) {
         nb_unit_done(&units->service);
         nb_unit_done(&units->kubelet);
-}
-
-bool nb_machine_units_find_drop_in(const struct nb_machine_units *units, struct nb_sources *sources,
-                                   const char *credential,
-                                   char ret_path[static NB_SETTINGS_PATH_MAX]) {
-        const char *path = NULL;
-        char assignment[64];
-        bool is_found = false;
-
-        snprintf(assignment, sizeof(assignment), "=%s:", credential);
-        while ((path = nb_unit_next(&units->service, NB_UNIT_DROP_INS, path))) {
-                _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-
-                if (nb_sources_read(sources, path, DROP_IN_MAX, &text, NULL) < 0 ||
-                    !strstr(text.data, assignment))
-                        continue;
-                nb_text_copy_line(path, strlen(path), ret_path, NB_SETTINGS_PATH_MAX);
-                is_found = true;
-        }
-        return is_found;
 }
 
 int nb_machine_look(struct nb_sources *sources, bool are_settings_applied,

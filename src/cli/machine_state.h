@@ -7,11 +7,12 @@
  * Asks no server.
  */
 
-#include "files/last.h"
-#include "node/present.h"
+#include "cli/kubelet.h"
+#include "node_state/present.h"
+#include "os/sources.h"
 #include "settings/kubelet_unit.h"
-#include "system/sources.h"
-#include "system/unit.h"
+#include "state_files/last.h"
+#include "systemd/unit.h"
 
 /* A kubelet that was started less than this ago may still end, and may not have answered or created
  * its Node yet. kubelet 1.20.2 was seen to need 12 s for each. */
@@ -24,17 +25,11 @@ struct nb_machine_units {
         char blocker[NB_UNIT_NAME_SIZE]; /* what the service, or else kubelet, is queued behind; "":
                                             nothing */
         uint64_t blocker_begun_usec;     /* 0: unknown */
+        bool is_rehearsed;               /* `check` knows more than what became of the last start */
 };
 
 void nb_machine_units_read(struct nb_machine_units *ret_units);
 void nb_machine_units_done(struct nb_machine_units *units);
-
-/* Finds the last drop-in of the service that sets a credential by a path or a value. One that has
- * only the name does not count: systemd then searches the stores. `ret_path` is unchanged if there
- * is none. */
-bool nb_machine_units_find_drop_in(const struct nb_machine_units *units, struct nb_sources *sources,
-                                   const char *credential,
-                                   char ret_path[static NB_SETTINGS_PATH_MAX]);
 
 enum nb_machine_kind {
         NB_MACHINE_JOINED, /* and kubelet runs */
@@ -51,7 +46,7 @@ enum nb_machine_kind {
         NB_MACHINE_QUEUED,  /* the service, or kubelet's start, waits for another unit */
         NB_MACHINE_WAITING, /* the join is under way */
         NB_MACHINE_FAILED,  /* the last join failed */
-        NB_MACHINE_HIDDEN,  /* this user cannot read kubelet's files */
+        NB_MACHINE_HIDDEN,  /* this user cannot read kubelet's files, or their file system hangs */
         _NB_MACHINE_KIND_N,
 };
 
@@ -66,8 +61,9 @@ struct nb_machine_state {
         struct nb_failure obstacle; /* why systemd cannot start the service; also part of `why` */
         /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do. */
         struct nb_failure why;
-        bool is_certificate_usable; /* by kubelet, now */
-        time_t refreshed;           /* a refresh succeeded then; 0: unknown */
+        bool is_certificate_usable;          /* by kubelet, now */
+        char health[NB_KUBELET_HEALTH_SIZE]; /* where kubelet tells its health; "": nowhere */
+        time_t refreshed;                    /* a refresh succeeded then; 0: unknown */
 };
 
 /* Release `state` with nb_machine_state_done(). 0 or -ENOMEM. */

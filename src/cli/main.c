@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -9,85 +11,119 @@
 #include "base/macro.h"
 #include "cli/commands.h"
 #include "join/main.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 static const char usage[] =
         "node-bootstrap [OPTION...] COMMAND\n\n"
         "Joins this machine to a Kubernetes cluster before kubelet starts.\n"
         "To start the service: systemctl start node-bootstrap.service\n\n"
-        "  setup    configure this machine and start the service; takes a `kubeadm join` line\n"
+        "  setup    configure this machine and join; takes a `kubeadm join` line\n"
         "  status   show the node's certificate and the last join\n"
         "  check    show the configuration, and whether a join would succeed\n"
         "  explain  explain a failure code, such as `token-unknown`\n"
         "  reset    remove what the join wrote\n"
-        "  refresh  look for a new CA or server; run by node-bootstrap-refresh.service\n"
-        "  join     join the cluster; run by node-bootstrap.service\n";
+        "  help     show this help, or that of a command\n";
 
 static const struct command {
         const char *name;
         const char *usage; /* for its --help */
         int (*run)(struct nb_options *options, struct nb_failure *f);
+        const char *instead; /* of a command that a unit runs: what people type */
 } commands[] = {
-        { "join",
-          "node-bootstrap join [OPTION...]\n\n"
-          "Joins the cluster, and writes what the installer needs to $STATE_DIRECTORY. Run by "
-          "node-bootstrap.service.\n",
-          nb_command_join },
         { "setup",
           "node-bootstrap setup [OPTION...] [-] [kubeadm join] [HOST:PORT]\n\n"
-          "Writes settings and credentials, and starts node-bootstrap.service.\n"
-          "Accepts the output of `kubeadm token create --print-join-command`, with - from "
-          "standard\n"
-          "input, and all options of `kubeadm join` for a worker.\n",
+          "Writes settings and credentials, and starts node-bootstrap.service. Accepts the\n"
+          "output of `kubeadm token create --print-join-command`, with - from standard\n"
+          "input, and all options of `kubeadm join` for a worker:\n\n"
+          "  node-bootstrap setup -\n"
+          "  node-bootstrap setup --config=join.yaml --token-file=-\n",
           nb_command_setup },
+        { "status",
+          "node-bootstrap status [OPTION...]\n\n"
+          "Shows the certificate and record of this node, and how long each stage of the\n"
+          "last join took. Exits with 0 if the machine has joined and kubelet runs; the man\n"
+          "page lists the other exit statuses.\n",
+          nb_command_status },
         { "check",
           "node-bootstrap check [OPTION...]\n\n"
-          "Runs the steps of a join except the request, and checks this machine. Changes nothing.\n"
-          "Exit status 1: it found a failure.\n",
+          "Runs the steps of a join except the request, and checks this machine. Changes\n"
+          "nothing. Exits with 1 if a check fails.\n",
           nb_command_check },
-        { "refresh",
-          "node-bootstrap refresh [OPTION...]\n\n"
-          "Checks whether the cluster's CA or server has changed, and writes the result to "
-          "$STATE_DIRECTORY.\n"
-          "Run by node-bootstrap-refresh.service: systemctl start "
-          "node-bootstrap-refresh.service.\n",
-          nb_command_refresh },
+        { "explain",
+          "node-bootstrap explain [OPTION...] [CODE...]\n\n"
+          "Explains a failure code: what happened, what was not changed, and what to do.\n"
+          "CODE is a NODE_BOOTSTRAP_ERROR or MESSAGE_ID from the journal. Without a CODE,\n"
+          "lists all of them.\n",
+          nb_command_explain },
         { "reset",
           "node-bootstrap reset [OPTION...]\n\n"
           "Removes what the join wrote, and prints what it leaves in place.\n",
           nb_command_reset },
-        { "status",
-          "node-bootstrap status [OPTION...]\n\n"
-          "Shows the certificate and record of this node, and how long each stage of the last join "
-          "took.\n"
-          "The exit status says whether this machine works: 0 if it does; the man page lists the "
-          "others.\n",
-          nb_command_status },
-        { "explain",
-          "node-bootstrap explain [OPTION...] [CODE...]\n\n"
-          "Explains a failure code: what happened, what was not changed, and what to do. CODE is "
-          "a\n"
-          "NODE_BOOTSTRAP_ERROR or MESSAGE_ID from the journal. Without a CODE, lists all of "
-          "them.\n",
-          nb_command_explain },
+        { "refresh",
+          "node-bootstrap refresh [OPTION...]\n\n"
+          "Checks whether the cluster's CA or server has changed, and writes the result to\n"
+          "$STATE_DIRECTORY. Run by node-bootstrap-refresh.service.\n",
+          nb_command_refresh, "systemctl start node-bootstrap-refresh.service" },
+        { "join",
+          "node-bootstrap join [OPTION...]\n\n"
+          "Joins the cluster, and writes what the installer needs to $STATE_DIRECTORY. Run\n"
+          "by node-bootstrap.service.\n",
+          nb_command_join, "node-bootstrap setup -" },
 };
 
-static int run_command(struct nb_options *options, const char **ret_name, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
+static const struct command *find_command(const char *name, const char **ret_similar) {
+        unsigned least = UINT_MAX;
+
+        *ret_similar = NULL;
+        for (size_t i = 0; i < N_ELEMENTS(commands); i++) {
+                if (!strcmp(name, commands[i].name))
+                        return &commands[i];
+                if (nb_options_is_similar(name, strlen(name), commands[i].name, &least))
+                        *ret_similar = commands[i].name;
+        }
+        return NULL;
+}
+
+static int run_command(struct nb_options *options, const struct command **ret_command,
+                       struct nb_failure *f) {
+        char place[NB_OPTIONS_PLACE_SIZE];
+        const char *similar;
         int r = nb_options_next(options, f);
 
         if (r < 0)
                 return r;
         if (r == NB_OPTIONS_END)
                 return nb_failure_set(f, NB_USAGE, 0, "a command is required");
-        for (size_t i = 0; i < N_ELEMENTS(commands); i++)
-                if (!strcmp(options->value, commands[i].name)) {
-                        *ret_name = commands[i].name;
-                        options->usage = commands[i].usage;
-                        return commands[i].run(options, f);
-                }
-        return nb_failure_set(f, NB_USAGE, 0, "unknown command %s",
-                              nb_word_quote(options->value, quoted));
+        *ret_command = find_command(options->value, &similar);
+        if (!*ret_command) {
+                r = nb_failure_set(f, NB_USAGE, 0, "unknown command: %s",
+                                   nb_options_place(options, place));
+                if (similar)
+                        nb_failure_add(f, "; did you mean '%s'?", similar);
+                return r;
+        }
+        options->usage = (*ret_command)->usage;
+        return (*ret_command)->run(options, f);
+}
+
+/* `help` is --help, and `help COMMAND` is `COMMAND --help`. */
+static void replace_help(int argc, char **argv) {
+        static char option[] = "--help";
+
+        if (argc < 2 || strcmp(argv[1], "help") != 0)
+                return;
+        argv[1] = argc > 2 ? argv[2] : option;
+        if (argc > 2)
+                argv[2] = option;
+}
+
+/* Whoever types a command that a unit runs wants what the unit does. */
+static void say_what_to_type(const struct command *command, struct nb_failure *f) {
+        if (command && command->instead && !getenv("STATE_DIRECTORY"))
+                nb_failure_add(f, "; a service runs this command: use `%s`", command->instead);
+        else
+                nb_failure_add(f, "; see `node-bootstrap %s%s--help`", command ? command->name : "",
+                               command ? " " : "");
 }
 
 /* Whoever reads the output must learn that a part of it is missing. Not through the log, which
@@ -102,7 +138,7 @@ static int end_output(int status) {
 
 int main(int argc, char **argv) {
         struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
-        const char *name = NULL;
+        const struct command *command = NULL;
         struct nb_failure f = { 0 };
         int r;
 
@@ -112,13 +148,13 @@ int main(int argc, char **argv) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)umask(0022);
         nb_log_init("node-bootstrap");
-        r = run_command(&options, &name, &f);
+        replace_help(argc, argv);
+        r = run_command(&options, &command, &f);
         if (r >= 0 || f.code == NB_NONE)
                 return end_output(r < 0 ? 0 : r);
         fflush(stdout);
         if (f.code == NB_USAGE)
-                nb_failure_add(&f, "; see `node-bootstrap %s%s--help`", name ? name : "",
-                               name ? " " : "");
+                say_what_to_type(command, &f);
         nb_log_failure(LOG_ERR, &f);
         return nb_failure_info(f.code)->exit_status;
 }

@@ -3,8 +3,8 @@
 
 /*
  * What a machine that has joined can ask about its node: the API server with the node's
- * certificate, and kubelet itself. Used by `check` and `setup`, in an unprivileged process
- * (system/privilege.h).
+ * certificate, and kubelet itself. `check` and `setup` ask the same, in an unprivileged process
+ * (os/privilege.h).
  */
 
 #include <stdbool.h>
@@ -13,10 +13,11 @@
 
 #include "base/failure.h"
 #include "crypto/certificate.h"
-#include "kube/identity.h"
-#include "kube/kubeconfig.h"
-#include "kube_api/api.h"
-#include "system/sources.h"
+#include "kube_calls/api.h"
+#include "kube_objects/identity.h"
+#include "kube_objects/kubeconfig.h"
+#include "kube_objects/node_object.h"
+#include "os/sources.h"
 
 struct nb_node_client {
         bool is_missing;           /* there is no kubeconfig */
@@ -44,6 +45,19 @@ void nb_node_client_done(struct nb_node_client *client);
 int nb_node_client_connect(const struct nb_node_client *client, uint64_t deadline_ms,
                            struct nb_api *ret_api, struct nb_failure *f);
 
+/* Reads the Node of client->node_name. NB_NODE_DELETED with the status of the answer: 404 if there
+ * is none; other failures of nb_node_read(). */
+int nb_node_client_find(const struct nb_node_client *client, struct nb_api *api,
+                        struct nb_node_object *ret_node, struct nb_failure *f);
+
 /* Asks kubelet, which kubelet.service runs, for /healthz at `address` ("127.0.0.1:10248"). 0: it is
  * healthy; NB_KUBELET_DOWN; -ECANCELED without a failure if a stop was requested. */
 int nb_kubelet_ask_health(const char *address, struct nb_failure *f);
+
+/*
+ * For a command that root runs: asks kubelet at `health` whether it is healthy or, if that is NULL,
+ * the API server for the Node of kubelet's kubeconfig. A child asks, which can neither read root's
+ * files nor find a token in its memory, as long as this process has none. 0, or the failure that
+ * the child has left, with the field ENDPOINT.
+ */
+int nb_node_ask(const char *health, struct nb_failure *f);

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/buffer.h"
-#include "base/file.h"
 #include "base/macro.h"
 #include "cli/service.h"
 #include "settings/kubelet_unit.h"
-#include "system/sources.h"
-#include "system/unit.h"
+#include "systemd/unit.h"
 
-#define PREFIX "node-bootstrap."     /* of the names of credentials */
 #define CREDENTIAL_MAX (1024 * 1024) /* bytes; CREDENTIAL_SIZE_MAX of systemd */
-#define SUSPECTS_MAX ((size_t)192)   /* bytes of text */
 #define REASON_SIZE 192
 #define SYSTEMD_FROM 200 /* exit statuses from here on are those of systemd */
 #define SYSTEMD_CREDENTIALS 243
+#define SYSTEMD_STATE_DIRECTORY 238
+#define SYSTEMD_CONFIGURATION_DIRECTORY 241
 
 /* systemd.exec(5), "Process Exit Codes". */
 static const char *const names[] = {
@@ -73,13 +67,7 @@ static const char *const names[] = {
         "KSM",
 };
 
-/* --- Which credential --- */
-
-static void add_suspect(struct nb_buffer *suspects, const char *folder, const char *name,
-                        const char *what) {
-        nb_buffer_printf(suspects, "%s'%s%s%s' (%s)", suspects->len > 0 ? ", " : "", folder,
-                         folder[0] ? "/" : "", name, what);
-}
+/* --- What setup asks --- */
 
 /* Only with ImportCredential= is a dangling link a failure. */
 const char *nb_service_find_fault(int folder_fd, const char *name) {
@@ -92,64 +80,6 @@ const char *nb_service_find_fault(int folder_fd, const char *name) {
         return st.st_size > CREDENTIAL_MAX ? "larger than 1 MiB" : NULL;
 }
 
-static void find_in_store(const struct nb_store *store, const struct nb_unit *service,
-                          struct nb_buffer *suspects) {
-        _cleanup_(nb_closep) int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(fd);
-        struct dirent *entry;
-
-        while (folder && (entry = readdir(folder))) {
-                const char *fault;
-
-                if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
-                    (store->is_sealed && !NB_CREDENTIALS_ARE_IMPORTED &&
-                     !nb_service_decrypts(service, entry->d_name)))
-                        continue;
-                fault = nb_service_find_fault(fd, entry->d_name);
-                if (!fault && store->is_sealed)
-                        fault = "encrypted";
-                if (fault)
-                        add_suspect(suspects, store->folder, entry->d_name, fault);
-        }
-}
-
-/* Without a path, systemd searches the stores. */
-static void find_by_path(const struct nb_unit *service, enum nb_unit_list list,
-                         struct nb_buffer *suspects) {
-        const char *path = NULL;
-
-        while ((path = nb_unit_next(service, list, path))) {
-                struct stat st;
-
-                if (path[0] != '/')
-                        continue;
-                /* Not access(2), which ignores capabilities. */
-                if (stat(path, &st) < 0 && errno == ENOENT)
-                        add_suspect(suspects, "", path, "does not exist");
-                else if (list == NB_UNIT_ENCRYPTED)
-                        add_suspect(suspects, "", path, "encrypted");
-        }
-}
-
-static void find_in_drop_ins(const struct nb_unit *service, struct nb_buffer *suspects) {
-        const char *credential = NULL;
-        char name[NB_UNIT_NAME_SIZE];
-
-        while ((credential = nb_unit_next(service, NB_UNIT_SET_ENCRYPTED, credential))) {
-                snprintf(name, sizeof(name), "SetCredentialEncrypted=%s", credential);
-                add_suspect(suspects, "", name, "encrypted");
-        }
-}
-
-/* Lists all possible causes, since systemd does not log the name of the credential. */
-static void find_suspects(const struct nb_unit *service, struct nb_buffer *suspects) {
-        for (size_t i = 0; i < NB_STORES_N; i++)
-                find_in_store(&nb_stores[i], service, suspects);
-        find_by_path(service, NB_UNIT_CREDENTIALS, suspects);
-        find_by_path(service, NB_UNIT_ENCRYPTED, suspects);
-        find_in_drop_ins(service, suspects);
-}
-
 /* The list has names and paths; a path begins with "/". */
 bool nb_service_decrypts(const struct nb_unit *service, const char *credential) {
         return nb_unit_has(service, NB_UNIT_ENCRYPTED, credential);
@@ -157,38 +87,33 @@ bool nb_service_decrypts(const struct nb_unit *service, const char *credential) 
 
 /* --- Why --- */
 
-static bool refuse_load(const struct nb_unit_state *unit, struct nb_failure *why) {
-        if (!unit->load[0] || !strcmp(unit->load, "loaded"))
+bool nb_service_is_loaded(const struct nb_unit_state *unit) {
+        return !unit->load[0] || !strcmp(unit->load, "loaded");
+}
+
+static bool refuse_load(const char *name, const struct nb_unit_state *unit,
+                        struct nb_failure *why) {
+        if (nb_service_is_loaded(unit))
                 return false;
         if (!strcmp(unit->load, "masked"))
-                (void)nb_failure_set(why, NB_UNIT_MASKED, 0, NB_SERVICE_UNIT " is masked");
+                (void)nb_failure_set(why, NB_UNIT_MASKED, 0, "%s is masked", name);
         else if (!strcmp(unit->load, "not-found"))
-                (void)nb_failure_set(why, NB_UNIT_MISSING, 0,
-                                     "systemd does not find " NB_SERVICE_UNIT);
+                (void)nb_failure_set(why, NB_UNIT_MISSING, 0, "systemd does not find %s", name);
         else
-                (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
-                                     "systemd cannot load " NB_SERVICE_UNIT " (%s)", unit->load);
+                (void)nb_failure_set(why, NB_SERVICE_SETUP, 0, "systemd cannot load %s (%s)", name,
+                                     unit->load);
         return true;
 }
 
-static void refuse_credentials(const struct nb_unit *service, struct nb_failure *why) {
-        _cleanup_(nb_buffer_done) struct nb_buffer suspects = NB_BUFFER_INIT(SUSPECTS_MAX);
-
-        find_suspects(service, &suspects);
-        (void)nb_failure_set(why, NB_SERVICE_CREDENTIAL, 0,
-                             "systemd cannot start " NB_SERVICE_UNIT
-                             " without its credentials (%d/CREDENTIALS)%s%s",
-                             SYSTEMD_CREDENTIALS, suspects.len > 0 ? ": " : "",
-                             suspects.len > 0 ? suspects.data : "");
-}
-
-static bool refuse_result(const struct nb_unit *service, struct nb_failure *why) {
-        const struct nb_unit_state *unit = &service->state;
+static bool refuse_result(const struct nb_unit_state *unit, struct nb_failure *why) {
         bool has_exited = unit->exit_code == CLD_EXITED && !strcmp(unit->result, "exit-code");
         unsigned i = (unsigned)unit->exit_status - SYSTEMD_FROM;
 
         if (has_exited && unit->exit_status == SYSTEMD_CREDENTIALS)
-                refuse_credentials(service, why);
+                (void)nb_failure_set(why, NB_SERVICE_CREDENTIAL, 0,
+                                     "systemd cannot start " NB_SERVICE_UNIT
+                                     " without its credentials (%d/CREDENTIALS)",
+                                     SYSTEMD_CREDENTIALS);
         else if (has_exited && unit->exit_status >= SYSTEMD_FROM)
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd cannot start " NB_SERVICE_UNIT " (%d%s%s)",
@@ -222,24 +147,44 @@ static bool refuse_result(const struct nb_unit *service, struct nb_failure *why)
 }
 
 static bool is_under_way(const struct nb_unit_state *unit) {
-        bool is_restarted_later = !strncmp(unit->sub, "auto-restart", strlen("auto-restart"));
-
-        return !is_restarted_later && (unit->has_job || !strcmp(unit->active, "activating"));
+        return !nb_unit_awaits_restart(unit) &&
+               (unit->has_job || !strcmp(unit->active, "activating"));
 }
 
-bool nb_service_find_obstacle(const struct nb_unit *service, struct nb_failure *ret_why) {
-        const struct nb_unit_state *unit = &service->state;
+bool nb_service_find_obstacle(const char *name, const struct nb_unit_state *unit,
+                              const struct nb_unit_state *gate, struct nb_failure *ret_why) {
         char reason[REASON_SIZE];
 
         *ret_why = (struct nb_failure){ .code = NB_NONE };
         if (is_under_way(unit) ||
-            (!refuse_load(unit, ret_why) &&
-             (!strcmp(unit->active, "active") || !refuse_result(service, ret_why))))
+            (!refuse_load(NB_GATE_UNIT, gate, ret_why) &&
+             !refuse_load(NB_SERVICE_UNIT, unit, ret_why) &&
+             (!strcmp(unit->active, "active") || !refuse_result(unit, ret_why))))
                 return false;
         if (ret_why->code == NB_UNIT_MASKED || ret_why->code == NB_UNIT_MISSING)
                 return true;
-        nb_unit_find_reason(NB_SERVICE_UNIT, reason, sizeof(reason));
+        nb_unit_find_reason(name, reason, sizeof(reason));
         if (reason[0])
                 nb_failure_add(ret_why, "; systemd: \"%s\"", reason);
         return true;
+}
+
+void nb_service_add_drop_ins(const struct nb_unit *service, struct nb_failure *f) {
+        const char *path = NULL, *before = "; drop-ins: ";
+
+        if (f->code != NB_SERVICE_CREDENTIAL && f->code != NB_SERVICE_SETUP)
+                return;
+        while ((path = nb_unit_next(service, NB_UNIT_DROP_INS, path))) {
+                nb_failure_add(f, "%s'%s'", before, path);
+                before = ", ";
+        }
+}
+
+bool nb_service_is_rehearsable(const struct nb_unit_state *service,
+                               const struct nb_failure *obstacle) {
+        const int status = service->exit_status;
+
+        return obstacle->code == NB_SERVICE_CREDENTIAL ||
+               (obstacle->code == NB_SERVICE_SETUP &&
+                (status < SYSTEMD_STATE_DIRECTORY || status > SYSTEMD_CONFIGURATION_DIRECTORY));
 }

@@ -244,35 +244,45 @@ void nb_json_refuse(struct nb_json *json, const char *path, const char *expected
                      found ? nb_text_quote(found, strlen(found), quoted) : "nothing");
 }
 
-/* Returns the value at `path`; NULL if it is missing or, with the failure set, of another type. */
-static struct json_object *find_value(struct nb_json *json, const char *path, enum json_type type) {
+/* Follows the path to its end, or to a value that can have no such member; *path is then the rest.
+ * Returns false if there is no value. */
+static bool follow(const struct nb_json *json, const char **path, struct json_object **ret) {
         struct json_object *object = json->root;
-        const char *p = path;
+        const char *p = *path;
         char step[STEP_MAX];
 
-        while (json->r >= 0) {
+        while (*p && json_object_is_type(object, *p == '[' ? json_type_array : json_type_object)) {
                 bool is_index = *p == '[';
-                enum json_type expected = is_index ? json_type_array : *p ? json_type_object : type;
                 size_t len;
 
-                if (!json_object_is_type(object, expected)) {
-                        refuse_value(json, path, (size_t)(p - path), type_name(expected),
-                                     type_name(json_object_get_type(object)));
-                        break;
-                }
-                if (!*p)
-                        return object;
                 p += is_index || *p == '.';
                 len = strcspn(p, is_index ? "]" : ".[");
                 if (len >= sizeof(step))
-                        break;
+                        return false;
                 memcpy(step, p, len);
                 step[len] = '\0';
                 object = is_index ? find_entry(object, step) : json_object_object_get(object, step);
                 if (!object)
-                        break;
+                        return false;
                 p += len + is_index;
         }
+        *path = p;
+        *ret = object;
+        return true;
+}
+
+/* Returns the value at `path`; NULL if it is missing or, with the failure set, of another type. */
+static struct json_object *find_value(struct nb_json *json, const char *path, enum json_type type) {
+        struct json_object *object = NULL;
+        const char *rest = path;
+
+        if (json->r < 0 || !follow(json, &rest, &object))
+                return NULL;
+        type = *rest == '[' ? json_type_array : *rest ? json_type_object : type;
+        if (json_object_is_type(object, type))
+                return object;
+        refuse_value(json, path, (size_t)(rest - path), type_name(type),
+                     type_name(json_object_get_type(object)));
         return NULL;
 }
 
@@ -318,14 +328,17 @@ int64_t nb_json_integer(struct nb_json *json, const char *path) {
         return value;
 }
 
+/* Some clouds write identifiers as numbers, and an object without members as []. */
 const char *nb_json_identifier(struct nb_json *json, const char *path) {
-        struct nb_failure ignored = { 0 };
-        struct nb_json trial = *json;
+        struct json_object *object = NULL;
+        const char *rest = path;
 
-        trial.f = &ignored;
-        (void)nb_json_integer(&trial, path);
-        return trial.r < 0 ? nb_json_string(json, path)
-                           : json_object_get_string(find_value(&trial, path, json_type_int));
+        if (json->r < 0 || !follow(json, &rest, &object) || *rest)
+                return NULL;
+        return json_object_is_type(object, json_type_int) &&
+                               json_object_get_int64(object) != INT64_MAX
+                       ? json_object_get_string(object)
+                       : nb_json_string(json, path);
 }
 
 int nb_json_boolean(struct nb_json *json, const char *path) {

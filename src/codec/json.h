@@ -45,7 +45,7 @@ void nb_json_done(struct nb_json *json);
 const char *nb_json_string(struct nb_json *json, const char *path);
 struct json_object *nb_json_object(struct nb_json *json, const char *path);
 
-/* A string, or the digits of an integer, because some clouds write identifiers as numbers. */
+/* A string, or an integer's digits. Missing, too, if what should contain it has another type. */
 const char *nb_json_identifier(struct nb_json *json, const char *path);
 
 /* 0 if the value is missing. */

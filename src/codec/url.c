@@ -72,7 +72,7 @@ static int parse_name_or_ipv4(const char *text, size_t len, struct nb_url *url) 
 }
 
 /* `host[:port]` or `[v6][:port]`. */
-static int parse_authority(const char *text, size_t len, uint16_t default_port,
+static int parse_authority(const char *text, size_t len, uint16_t default_port, bool may_end_in_dot,
                            struct nb_url *url) {
         const char *colon;
         size_t host_len;
@@ -87,7 +87,10 @@ static int parse_authority(const char *text, size_t len, uint16_t default_port,
         } else {
                 colon = memchr(text, ':', len);
                 host_len = colon ? (size_t)(colon - text) : len;
-                r = parse_name_or_ipv4(text, host_len, url);
+                may_end_in_dot = may_end_in_dot && host_len > 1 && text[host_len - 1] == '.';
+                r = parse_name_or_ipv4(text, host_len - may_end_in_dot, url);
+                if (r >= 0 && may_end_in_dot && is_numeric(url->host))
+                        return -EINVAL;
         }
         if (r < 0)
                 return r;
@@ -127,7 +130,7 @@ int nb_url_parse(const char *text, size_t len, struct nb_url *ret_url) {
         text += scheme_len;
         path = memchr(text, '/', (size_t)(end - text));
         path = path ? path : end;
-        if (parse_authority(text, (size_t)(path - text), HTTPS_PORT, &url) < 0 ||
+        if (parse_authority(text, (size_t)(path - text), HTTPS_PORT, true, &url) < 0 ||
             parse_path(path, (size_t)(end - path), &url) < 0)
                 return -EINVAL;
         *ret_url = url;
@@ -142,7 +145,7 @@ int nb_endpoint_parse(const char *text, size_t len, struct nb_url *ret_url) {
         if (colon && text[0] != '[' && memchr(colon + 1, ':', len - (size_t)(colon - text) - 1))
                 r = parse_ipv6(text, len, &url);
         else
-                r = parse_authority(text, len, NB_API_SERVER_PORT, &url);
+                r = parse_authority(text, len, NB_API_SERVER_PORT, false, &url);
         if (r < 0)
                 return r;
         *ret_url = url;
@@ -157,6 +160,24 @@ void nb_url_format(const struct nb_url *url, char ret[static NB_URL_MAX]) {
 void nb_endpoint_format(const struct nb_url *url, char ret[static NB_URL_MAX]) {
         snprintf(ret, NB_URL_MAX, url->is_ipv6 ? "[%s]:%u" : "%s:%u", url->host,
                  (unsigned)url->port);
+}
+
+bool nb_endpoint_lacks_brackets(const struct nb_url *url, char ret_likely[static NB_URL_MAX]) {
+        static const char *const ports[] = { "6443", "8443", "9345", "443" };
+        const char *colon = strrchr(url->host, ':'), *port = colon ? colon + 1 : "";
+        size_t len = (size_t)(port - url->host) - 1;
+        struct nb_url likely = {};
+
+        nb_endpoint_format(url, ret_likely);
+        for (size_t i = 0; i < N_ELEMENTS(ports); i++) {
+                if (!url->is_ipv6 || url->port != NB_API_SERVER_PORT || strcmp(port, ports[i]) != 0)
+                        continue;
+                if (parse_ipv6(url->host, len, &likely) >= 0 &&
+                    parse_port(port, strlen(port), &likely.port) >= 0)
+                        nb_endpoint_format(&likely, ret_likely);
+                return true;
+        }
+        return false;
 }
 
 bool nb_url_is_equal(const struct nb_url *a, const struct nb_url *b) {
@@ -184,7 +205,8 @@ int nb_proxy_url_verify(const char *text) {
                 const char *authority = text + strlen(schemes[i]);
 
                 if (strncmp(text, schemes[i], strlen(schemes[i])) == 0 &&
-                    parse_authority(authority, strlen(authority), 0, &url) >= 0 && url.port > 0)
+                    parse_authority(authority, strlen(authority), 0, false, &url) >= 0 &&
+                    url.port > 0)
                         return 0;
         }
         return -EINVAL;

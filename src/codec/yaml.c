@@ -45,11 +45,10 @@ static void refuse_more(struct reader *reader, unsigned max, const char *of_what
 static void refuse_duplicate(struct reader *reader, const char *key) {
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        reader->r = nb_failure_set(
-                reader->f, reader->code, 0, "%s:%u: expected each key once, found %s twice",
-                reader->origin, current_line(reader),
-                nb_text_contains_token(key) ? "'(a token)'"
-                                            : nb_text_quote(key, strlen(key), quoted));
+        reader->r = nb_failure_set(reader->f, reader->code, 0,
+                                   "%s:%u: expected each key once, found one twice (%s)",
+                                   reader->origin, current_line(reader),
+                                   nb_text_quote_value(key, strlen(key), quoted));
 }
 
 /* --- libyaml --- */
@@ -393,4 +392,11 @@ const char *nb_yaml_type_name(const struct nb_yaml_node *node) {
             (strcasecmp(node->value, "true") == 0 || strcasecmp(node->value, "false") == 0))
                 return "a boolean";
         return node->is_plain && is_number(node->value) ? "a number" : "a string";
+}
+
+const char *nb_yaml_describe(const struct nb_yaml_node *node,
+                             char ret[static NB_TEXT_QUOTED_SIZE]) {
+        return nb_yaml_is_empty(node) || node->type != NB_YAML_SCALAR
+                       ? nb_yaml_type_name(node)
+                       : nb_text_quote_value(node->value, node->value_len, ret);
 }

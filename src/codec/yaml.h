@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "base/failure.h"
+#include "base/text.h"
 
 #define NB_YAML_DEPTH_MAX 16
 #define NB_YAML_NODES_MAX 10000
@@ -67,3 +68,5 @@ const char *nb_yaml_text(const struct nb_yaml_node *mapping, const char *key);
 /* For messages: "a list", "a mapping", "nothing", "a boolean", "a number" (plain scalars, YAML 1.2
  * core schema), or "a string". */
 const char *nb_yaml_type_name(const struct nb_yaml_node *node);
+/* The same, or what nb_text_quote_value() shows of the value. */
+const char *nb_yaml_describe(const struct nb_yaml_node *node, char ret[static NB_TEXT_QUOTED_SIZE]);

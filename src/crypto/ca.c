@@ -28,11 +28,15 @@ static bool is_matching(const struct nb_certificate_entry *entry,
         return is_found;
 }
 
+/* A certificate of the bundle, which a pin, a hash or the bundle itself names. */
+static bool is_anchor(const struct nb_certificates *bundle, size_t i) {
+        return nb_crt_is_ca(bundle->entries[i].crt, true);
+}
+
 bool nb_ca_has_k3s_hash(const struct nb_certificates *bundle,
                         const uint8_t hash[static NB_SHA256_SIZE]) {
         for (size_t i = 0; i < bundle->n; i++)
-                if (nb_certificate_is_ca(bundle, i) &&
-                    nb_digest_is_equal(bundle->entries[i].digest, hash))
+                if (is_anchor(bundle, i) && nb_digest_is_equal(bundle->entries[i].digest, hash))
                         return true;
         return nb_digest_is_equal(bundle->digest, hash);
 }
@@ -51,7 +55,7 @@ static unsigned take_matching(const struct nb_certificates *bundle,
         unsigned n = 0;
 
         for (size_t i = 0; i < bundle->n; i++) {
-                if (states[i] == STATE_DUPLICATE || !nb_certificate_is_ca(bundle, i) ||
+                if (states[i] == STATE_DUPLICATE || !is_anchor(bundle, i) ||
                     (criteria && !is_matching(&bundle->entries[i], criteria)))
                         continue;
                 states[i] = STATE_TAKEN;
@@ -71,10 +75,26 @@ static void take_issued(const struct nb_certificates *bundle, enum state *states
         for (size_t at = 0; at < n_queued; at++)
                 for (size_t i = 0; i < bundle->n; i++)
                         if (states[i] == STATE_LEFT_OUT && nb_certificate_is_ca(bundle, i) &&
-                            nb_certificate_is_issued_by(bundle, i, bundle, queue[at])) {
+                            nb_crt_is_issued_by(bundle->entries[i].crt,
+                                                bundle->entries[queue[at]].crt)) {
                                 states[i] = STATE_TAKEN;
                                 queue[n_queued++] = i;
                         }
+}
+
+/* A certificate that matches, or any one without criteria, is not a CA. */
+static int fail_unusable(const struct nb_certificates *bundle, size_t i,
+                         const struct nb_ca_criteria *criteria, struct nb_failure *f) {
+        char subject[NB_SUBJECT_SIZE], hash[2 * NB_SHA256_SIZE + 1];
+
+        nb_certificate_subject(bundle, i, subject);
+        nb_hex_encode(bundle->entries[i].pin, NB_SHA256_SIZE, hash);
+        return nb_failure_set(
+                f, criteria->mismatch == NB_CA_PIN_MISMATCH ? NB_CA_UNUSABLE : criteria->mismatch,
+                EKEYREJECTED,
+                "'%.200s', sha256:%s, is not a CA: it has no basicConstraints with "
+                "CA:TRUE",
+                subject, hash);
 }
 
 static int fail_mismatch(const struct nb_certificates *bundle,
@@ -83,15 +103,17 @@ static int fail_mismatch(const struct nb_certificates *bundle,
                                        others[32] = "", found[2 * sizeof(text) + 8] = "";
 
         for (size_t i = 0; i < bundle->n; i++) {
-                if (!nb_certificate_is_ca(bundle, i))
+                if (criteria->choice != NB_CA_ALL_UNPINNED &&
+                    is_matching(&bundle->entries[i], criteria))
+                        return fail_unusable(bundle, i, criteria, f);
+                if (!is_anchor(bundle, i))
                         continue;
                 nb_hex_encode(bundle->entries[i].pin, NB_SHA256_SIZE, hash);
                 snprintf(text, sizeof(text), "sha256:%s", hash);
                 nb_text_list_add(found, sizeof(found), text);
         }
         if (!found[0])
-                return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
-                                      "the CA bundle holds no CA certificate");
+                return fail_unusable(bundle, 0, criteria, f);
         if (criteria->k3s_hash) {
                 nb_hex_encode(criteria->k3s_hash, NB_SHA256_SIZE, hash);
                 return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,

@@ -2,8 +2,10 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -44,6 +46,16 @@ static int der_take(struct der *in, uint8_t tag, struct der *ret_whole, struct d
         *ret_content = (struct der){ data + header, len };
         *ret_whole = (struct der){ data, header + len };
         *in = (struct der){ data + header + len, in->len - header - len };
+        return 0;
+}
+
+int nb_der_find_signed(const gnutls_datum_t *certificate, gnutls_datum_t *ret_signed) {
+        struct der in = { certificate->data, certificate->size }, whole, content;
+
+        if (der_take(&in, DER_SEQUENCE, &whole, &content) < 0 ||
+            der_take(&content, DER_SEQUENCE, &whole, &in) < 0)
+                return -EINVAL;
+        *ret_signed = nb_datum_const(whole.data, whole.len);
         return 0;
 }
 
@@ -152,6 +164,20 @@ int nb_certificates_parse(const char *pem, size_t len, bool is_mixed,
         return 0;
 }
 
+void nb_certificates_of_session(void *session, struct nb_buffer *ret_pem) {
+        unsigned n = 0;
+        const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &n);
+
+        for (unsigned i = 0; chain && i < n && ret_pem->error >= 0; i++) {
+                _cleanup_(nb_datum_done) gnutls_datum_t pem = { 0 };
+
+                if (gnutls_pem_base64_encode2(NB_PEM_CERTIFICATE, &chain[i], &pem) < 0)
+                        ret_pem->error = -ENOMEM;
+                else
+                        nb_buffer_append(ret_pem, pem.data, pem.size);
+        }
+}
+
 const char *nb_certificates_reason(int r) {
         _Static_assert(NB_CERTIFICATES_MAX == 32, "text below");
         if (r == -E2BIG)
@@ -195,24 +221,24 @@ void nb_certificate_export(const struct nb_certificates *certificates, size_t i,
                 nb_buffer_append(ret_pem, pem.data, pem.size);
 }
 
-/* The name is text from another party, so make it safe for terminals and the journal. */
-static void copy_name(int (*get)(gnutls_x509_crt_t, gnutls_datum_t *, unsigned),
-                      gnutls_x509_crt_t crt, char ret[static NB_SUBJECT_SIZE]) {
+void nb_crt_copy_name(int (*get)(gnutls_x509_crt_t, gnutls_datum_t *, unsigned),
+                      gnutls_x509_crt_t crt, char *ret, size_t size) {
         _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
 
         ret[0] = '\0';
         if (get(crt, &name, 0) >= 0)
-                nb_text_copy_line((const char *)name.data, name.size, ret, NB_SUBJECT_SIZE);
+                nb_text_copy_line((const char *)name.data, name.size, ret, size);
 }
 
 void nb_certificate_subject(const struct nb_certificates *certificates, size_t i,
                             char ret[static NB_SUBJECT_SIZE]) {
-        copy_name(gnutls_x509_crt_get_dn3, crt_at(certificates, i), ret);
+        nb_crt_copy_name(gnutls_x509_crt_get_dn3, crt_at(certificates, i), ret, NB_SUBJECT_SIZE);
 }
 
 void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
                            char ret[static NB_SUBJECT_SIZE]) {
-        copy_name(gnutls_x509_crt_get_issuer_dn3, crt_at(certificates, i), ret);
+        nb_crt_copy_name(gnutls_x509_crt_get_issuer_dn3, crt_at(certificates, i), ret,
+                         NB_SUBJECT_SIZE);
 }
 
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i) {
@@ -249,7 +275,9 @@ int nb_certificate_name(const struct nb_certificates *certificates, size_t i, un
         }
         if (r == GNUTLS_SAN_IPADDRESS && (len == 4 || len == 16))
                 return inet_ntop(len == 4 ? AF_INET : AF_INET6, data, ret, (socklen_t)size) != NULL;
-        return r >= 0 || r == GNUTLS_E_SHORT_MEMORY_BUFFER ? 0 : -ENOENT;
+        return r >= 0 || r == GNUTLS_E_SHORT_MEMORY_BUFFER || r == GNUTLS_E_X509_UNKNOWN_SAN
+                       ? 0
+                       : -ENOENT;
 }
 
 void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
@@ -265,12 +293,66 @@ void nb_certificate_names(const struct nb_certificates *certificates, size_t i, 
         }
 }
 
-bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i) {
-        unsigned critical, is_ca = 0;
+/* Go compares so (matchHostnames): "*" is one whole label, and only the first one. */
+static bool is_name_for(const char *pattern, const char *host) {
+        char name[256];
+        size_t len = strlen(host);
 
-        return gnutls_x509_crt_get_basic_constraints(crt_at(certificates, i), &critical, &is_ca,
-                                                     NULL) >= 0 &&
-               is_ca;
+        if (!strcasecmp(pattern, host))
+                return true;
+        snprintf(name, sizeof(name), "%.*s", (int)(len - (len > 0 && host[len - 1] == '.')), host);
+        return pattern[0] == '*' ? name[0] && !strcasecmp(pattern + 1, name + strcspn(name, "."))
+                                 : !strcasecmp(pattern, name);
+}
+
+/* As Go's VerifyHostname(). gnutls_x509_crt_check_hostname() also takes the common name, and an
+ * address that is written as a DNS name, but not "*.lan", or a host with a dot at its end. */
+bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host) {
+        gnutls_x509_crt_t crt = chain->entries[0].crt;
+        uint8_t address[sizeof(struct in6_addr)];
+        size_t address_len = inet_pton(AF_INET, host, address) == 1    ? sizeof(struct in_addr)
+                             : inet_pton(AF_INET6, host, address) == 1 ? sizeof(struct in6_addr)
+                                                                       : 0;
+        int r = 0;
+
+        for (unsigned i = 0;
+             r >= 0 || r == GNUTLS_E_SHORT_MEMORY_BUFFER || r == GNUTLS_E_X509_UNKNOWN_SAN; i++) {
+                char name[257];
+                size_t len = sizeof(name) - 1;
+
+                r = gnutls_x509_crt_get_subject_alt_name(crt, i, name, &len, NULL);
+                if (r == GNUTLS_SAN_IPADDRESS && address_len > 0 && len == address_len &&
+                    !memcmp(name, address, len))
+                        return true;
+                if (r != GNUTLS_SAN_DNSNAME || address_len > 0 || memchr(name, '\0', len))
+                        continue;
+                name[len] = '\0';
+                if (is_name_for(name, host))
+                        return true;
+        }
+        return false;
+}
+
+bool nb_crt_has_issuer_name(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
+        _cleanup_(nb_datum_done) gnutls_datum_t a = { 0 }, b = { 0 };
+
+        return gnutls_x509_crt_get_raw_issuer_dn(crt, &a) >= 0 &&
+               gnutls_x509_crt_get_raw_dn(issuer, &b) >= 0 && a.size == b.size &&
+               !memcmp(a.data, b.data, a.size);
+}
+
+/* As for Go. GnuTLS also takes an anchor of version 3 without basicConstraints for a CA. */
+bool nb_crt_is_ca(gnutls_x509_crt_t crt, bool is_anchor) {
+        unsigned critical, is_ca = 0;
+        int r = gnutls_x509_crt_get_basic_constraints(crt, &critical, &is_ca, NULL);
+
+        return r >= 0 ? is_ca
+                      : is_anchor && gnutls_x509_crt_get_version(crt) == 1 &&
+                                nb_crt_has_issuer_name(crt, crt);
+}
+
+bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i) {
+        return nb_crt_is_ca(crt_at(certificates, i), false);
 }
 
 /* In a handshake, GnuTLS checks the key usage itself; OpenSSL does not unless libcurl verifies the
@@ -285,13 +367,46 @@ bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t
                gnutls_x509_crt_check_key_purpose(crt, GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
 }
 
-bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i,
-                                 const struct nb_certificates *issuers, size_t j) {
-        gnutls_x509_crt_t crt = crt_at(certificates, i), issuer = crt_at(issuers, j);
-        unsigned status = 0;
+static bool may_sign_certificates(gnutls_x509_crt_t crt) {
+        unsigned usage = 0;
+        int r = gnutls_x509_crt_get_key_usage(crt, &usage, NULL);
 
-        /* Compare names first, since a signature check is expensive and a bundle has many pairs. */
-        return gnutls_x509_crt_check_issuer(crt, issuer) && nb_certificate_is_ca(issuers, j) &&
-               gnutls_x509_crt_verify(crt, &issuer, 1, NB_VERIFY_IGNORING_TIME, &status) >= 0 &&
-               status == 0;
+        return r == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ||
+               (r >= 0 && usage & GNUTLS_KEY_KEY_CERT_SIGN);
+}
+
+bool nb_crt_may_issue(gnutls_x509_crt_t crt, bool is_anchor) {
+        return nb_crt_is_ca(crt, is_anchor) && may_sign_certificates(crt);
+}
+
+bool nb_crt_has_strong_signature(gnutls_x509_crt_t crt) {
+        const int algorithm = gnutls_x509_crt_get_signature_algorithm(crt);
+
+        return algorithm > 0 && gnutls_sign_is_secure2((gnutls_sign_algorithm_t)algorithm,
+                                                       GNUTLS_SIGN_FLAG_SECURE_FOR_CERTS) != 0;
+}
+
+/* gnutls_x509_crt_verify() does not say so: if the signature is of another type than that key, it
+ * reports a failure of constraints, and if it does not know the type, no reason at all. Anybody can
+ * make such a certificate. */
+bool nb_crt_is_signed_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
+        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t key = NULL;
+        _cleanup_(nb_datum_done) gnutls_datum_t certificate = { 0 };
+        const int algorithm = gnutls_x509_crt_get_signature_algorithm(crt);
+        uint8_t bytes[NB_KEY_BITS_MAX / 8];
+        size_t size = sizeof(bytes);
+        gnutls_datum_t text;
+
+        return algorithm > 0 && gnutls_x509_crt_get_signature(crt, (char *)bytes, &size) >= 0 &&
+               gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_DER, &certificate) >= 0 &&
+               nb_der_find_signed(&certificate, &text) >= 0 && gnutls_pubkey_init(&key) >= 0 &&
+               gnutls_pubkey_import_x509(key, issuer, 0) >= 0 &&
+               gnutls_pubkey_verify_data2(key, (gnutls_sign_algorithm_t)algorithm,
+                                          GNUTLS_VERIFY_ALLOW_BROKEN, &text,
+                                          &(gnutls_datum_t){ bytes, (unsigned)size }) >= 0;
+}
+
+bool nb_crt_is_issued_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
+        return nb_crt_has_issuer_name(crt, issuer) && may_sign_certificates(issuer) &&
+               nb_crt_has_strong_signature(crt) && nb_crt_is_signed_by(crt, issuer);
 }

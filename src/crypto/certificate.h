@@ -2,7 +2,7 @@
 #pragma once
 
 /* X.509 certificates (RFC 5280): parses PEM bundles, verifies the certificate of a node, and
- * selects the CA certificates that pins cover. TLS is in net/. The current time is a
+ * selects the CA certificates that pins cover. TLS is in http/. The current time is a
  * parameter, but for TLS servers. */
 
 #include <stdbool.h>
@@ -29,6 +29,10 @@ struct nb_certificates;
  * too expensive to verify; -ENOMEM. */
 int nb_certificates_parse(const char *pem, size_t len, bool is_mixed, struct nb_certificates **ret);
 
+/* Appends what the peer of a TLS session has sent, as PEM, whether or not it is trusted; nothing if
+ * it has sent none. `session`: a gnutls_session_t of libcurl. */
+void nb_certificates_of_session(void *session, struct nb_buffer *ret_pem);
+
 /* Why nb_certificates_parse() failed, as the end of a message: "found ...". */
 const char *nb_certificates_reason(int r);
 
@@ -54,42 +58,47 @@ time_t nb_certificates_first_end(const struct nb_certificates *certificates);
 /* The pin: SHA-256 of the SubjectPublicKeyInfo in DER, NB_SHA256_SIZE bytes. */
 const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i);
 
-/* Its DNS names and addresses for messages: "a.example, 10.0.0.1, ..." if not all fit; "" if there
- * is none. */
-void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
-                          size_t size);
-
 /* Copies the DNS name or address number `n` among its alternative names. 1; 0: the name is of
  * another kind, or does not fit; -ENOENT: there are no more. */
 int nb_certificate_name(const struct nb_certificates *certificates, size_t i, unsigned n, char *ret,
                         size_t size);
 
+/* Its DNS names and addresses for messages: "a.example, 10.0.0.1, ..." if not all fit; "" if there
+ * is none. */
+void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
+                          size_t size);
+
 /* basicConstraints with cA TRUE. */
 bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i);
-
-/* Whether a certificate of another list issued this one: compares names and verifies the signature,
- * but not the validity period. */
-bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i,
-                                 const struct nb_certificates *issuers, size_t j);
 
 /* Whether TLS servers may use it: key usage is absent, or has digitalSignature or keyEncipherment;
  * extended key usage is absent, or has serverAuth or any (RFC 5280 section 4.2.1.12). */
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i);
 
-/* Whether the chain that begins with the first certificate ends in one of the CAs. Ignores validity
- * periods. A bundle (PEM) has any number of CAs. */
+/* Whether a path leads from the first certificate, through the others in any order, to one of the
+ * CAs. Ignores validity periods. Verifies at most 100 signatures. A bundle (PEM) has any number of
+ * CAs. */
 bool nb_certificate_is_trusted(const struct nb_certificates *chain,
                                const struct nb_certificates *ca);
 bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, const char *pem,
                                          size_t len);
 
-/* Verifies the chain of a TLS server: it ends in one of the CAs of a bundle (PEM), all of it is
- * valid now by the clock that GnuTLS reads, and the first certificate is for this name or address
- * and for TLS servers. 0 or -EKEYREJECTED. */
-int nb_certificate_verify_server(const struct nb_certificates *chain, const char *pem, size_t len,
-                                 const char *host);
+/* Appends that path (PEM): the first certificate, those in between, and the CA, whose index is
+ * *ret_ca. -EKEYREJECTED if there is none; -ENOMEM, -E2BIG. */
+int nb_certificate_find_path(const struct nb_certificates *chain, const struct nb_certificates *ca,
+                             struct nb_buffer *ret_pem, size_t *ret_ca);
 
-/* Whether the first certificate is for this name or address. */
+/*
+ * Verifies the chain of a TLS server as kubelet's Go will: such a path leads to one of the CAs of a
+ * bundle (PEM), all of it is valid at `now`, for TLS servers, and of algorithms that Go knows; and
+ * the first certificate is for this name or address. NB_NONE; NB_TLS_UNTRUSTED, NB_TLS_EXPIRED,
+ * NB_TLS_NAME_MISMATCH, with a reason. If several paths are refused, they are for the first one.
+ */
+enum nb_code nb_certificate_verify_server(const struct nb_certificates *chain, const char *pem,
+                                          size_t len, const char *host, time_t now,
+                                          char *ret_reason, size_t size);
+
+/* Whether an alternative name of the first certificate is this name or address. */
 bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host);
 
 /* Verifies that the leaf is for this key. 0 or -EKEYREJECTED. */
@@ -109,12 +118,10 @@ bool nb_certificate_is_for_node(const struct nb_certificates *chain, const char 
 
 /* Verifies an issued certificate: the leaf has this key, this subject and the extended key usage
  * clientAuth, and is not a CA; each further certificate of the chain is a CA that issued the
- * previous one; and all are valid at `now`. NotBefore may be up to `skew_sec` in the future, so
- * that a clock that is slightly behind does not reject a new certificate. NB_CERTIFICATE_UNUSABLE.
- */
+ * previous one; and none has expired at `now`. NotBefore may be in the future: then this machine's
+ * clock is wrong, and kubelet ignores it. NB_CERTIFICATE_UNUSABLE. */
 int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key,
-                               const char *node_name, time_t now, unsigned skew_sec,
-                               struct nb_failure *f);
+                               const char *node_name, time_t now, struct nb_failure *f);
 
 /* Verifies a serving certificate of kubelet that k3s issued: the leaf is for this key, has the
  * extended key usage serverAuth, has not expired, and chains to one of the CAs. Its names must be

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,78 +12,12 @@
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
 #include "crypto/pkcs10.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define OID_SIZE 128
 
-/* The weakest algorithms that GnuTLS accepts in a TLS connection by default; without a profile it
- * accepts RSA of 768 bits. A system-wide policy can raise the profile. */
-#define SERVER_FLAGS GNUTLS_PROFILE_TO_VFLAGS(GNUTLS_PROFILE_LOW)
-
 /* A common name whose node name fits. */
 #define ATTRIBUTE_SIZE (sizeof(NB_NODE_COMMON_NAME_PREFIX) - 1 + NB_CERTIFICATE_NODE_SIZE)
-
-static bool is_verified_by(gnutls_x509_trust_list_t list, const struct nb_certificates *chain,
-                           unsigned flags) {
-        gnutls_x509_crt_t certificates[NB_CERTIFICATES_MAX];
-        unsigned status = 0;
-
-        for (size_t i = 0; i < chain->n; i++)
-                certificates[i] = chain->entries[i].crt;
-        return gnutls_x509_trust_list_verify_crt(list, certificates, (unsigned)chain->n, flags,
-                                                 &status, NULL) >= 0 &&
-               status == 0;
-}
-
-bool nb_certificate_is_trusted(const struct nb_certificates *chain,
-                               const struct nb_certificates *ca) {
-        gnutls_x509_trust_list_t list;
-        bool is_trusted;
-        int r = 0;
-
-        if (gnutls_x509_trust_list_init(&list, 0) < 0)
-                return false;
-        for (size_t i = 0; i < ca->n && r >= 0; i++)
-                r = gnutls_x509_trust_list_add_cas(list, &ca->entries[i].crt, 1, 0);
-        is_trusted = r >= 0 && is_verified_by(list, chain, NB_VERIFY_IGNORING_TIME);
-        gnutls_x509_trust_list_deinit(list, 0);
-        return is_trusted;
-}
-
-static bool is_verified_by_bundle(const struct nb_certificates *chain, const char *pem, size_t len,
-                                  unsigned flags) {
-        const gnutls_datum_t bundle = { (unsigned char *)(uintptr_t)pem, (unsigned)len };
-        gnutls_x509_trust_list_t list;
-        bool is_trusted;
-
-        if (gnutls_x509_trust_list_init(&list, 0) < 0)
-                return false;
-        is_trusted = gnutls_x509_trust_list_add_trust_mem(list, &bundle, NULL, GNUTLS_X509_FMT_PEM,
-                                                          0, 0) > 0 &&
-                     is_verified_by(list, chain, flags);
-        gnutls_x509_trust_list_deinit(list, 1);
-        return is_trusted;
-}
-
-bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, const char *pem,
-                                         size_t len) {
-        return is_verified_by_bundle(chain, pem, len, NB_VERIFY_IGNORING_TIME);
-}
-
-/* Without the last check, a server could use any client certificate of the cluster that has the
- * right name or address. */
-int nb_certificate_verify_server(const struct nb_certificates *chain, const char *pem, size_t len,
-                                 const char *host) {
-        return is_verified_by_bundle(chain, pem, len, SERVER_FLAGS) &&
-                               nb_certificate_is_for(chain, host) &&
-                               nb_certificate_may_serve(chain, 0)
-                       ? 0
-                       : -EKEYREJECTED;
-}
-
-bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host) {
-        return gnutls_x509_crt_check_hostname(chain->entries[0].crt, host) != 0;
-}
 
 int nb_certificate_verify_key(const struct nb_certificates *certificates,
                               const struct nb_key *key) {
@@ -195,35 +128,35 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
 
 /* `which` names the certificate in messages: "issued". */
 static int verify_time(const struct nb_certificates *chain, size_t i, const char *which, time_t now,
-                       unsigned skew_sec, struct nb_failure *f) {
-        time_t not_before = nb_certificate_not_before(chain, i),
-               not_after = nb_certificate_not_after(chain, i);
+                       struct nb_failure *f) {
+        time_t not_after = nb_certificate_not_after(chain, i);
         char at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
-        bool has_expired = not_after < now;
 
-        if (!has_expired && not_before != (time_t)-1 &&
-            (int64_t)not_before - skew_sec <= (int64_t)now)
+        if (not_after >= now)
                 return 0;
         nb_time_format(now, clock);
-        nb_time_format(has_expired ? not_after : not_before, at);
-        return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
-                              "the %s certificate %s %s; by the clock of this machine it is %s",
-                              which, has_expired ? "expired at" : "is valid from", at, clock);
+        nb_time_format(not_after, at);
+        return nb_failure_set(
+                f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
+                "the %s certificate expired at %s; by the clock of this machine it is "
+                "%s",
+                which, at, clock);
 }
 
 int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key,
-                               const char *node_name, time_t now, unsigned skew_sec,
-                               struct nb_failure *f) {
+                               const char *node_name, time_t now, struct nb_failure *f) {
         int r;
 
         r = verify_leaf(chain, key, node_name, f);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < chain->n; i++) {
-                r = verify_time(chain, i, i == 0 ? "issued" : "intermediate", now, skew_sec, f);
+                r = verify_time(chain, i, i == 0 ? "issued" : "intermediate", now, f);
                 if (r < 0)
                         return r;
-                if (i > 0 && !nb_certificate_is_issued_by(chain, i - 1, chain, i))
+                if (i > 0 &&
+                    !(nb_certificate_is_ca(chain, i) &&
+                      nb_crt_is_issued_by(chain->entries[i - 1].crt, chain->entries[i].crt)))
                         return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
                                               "certificate %zu of the issued chain is not the CA "
                                               "that issued the previous one",
@@ -295,5 +228,5 @@ int nb_certificate_verify_serving(const struct nb_certificates *chain,
                                       "the serving certificate is for '%.160s'; expected '%.100s', "
                                       "localhost and the addresses of this node (%s)",
                                       names, node_name, ips);
-        return verify_time(chain, 0, "serving", now, UINT_MAX, f);
+        return verify_time(chain, 0, "serving", now, f);
 }

@@ -1,33 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
-#include "base/encoding.h"
 #include "base/macro.h"
 #include "crypto/key.h"
 #include "install/accept.h"
-#include "kube/kubelet_config.h"
-#include "system/clock.h"
-
-/* Reads a file that a handoff requires. */
-static int read_beside(const struct nb_state *state, const char *name, size_t max,
-                       struct nb_secret *ret, struct nb_failure *f) {
-        int r = nb_state_read(state, name, max, ret, f);
-
-        return r == -ENOENT
-                       ? nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
-                                        "there is a '" NB_HANDOFF_FILE "', but no '%s' beside it",
-                                        name)
-                       : r;
-}
+#include "kube_objects/kubelet_config.h"
+#include "os/clock.h"
 
 static int read_key(const struct nb_state *state, struct nb_key **ret_key, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         int r;
 
-        r = read_beside(state, NB_PENDING_KEY_FILE, NB_PENDING_KEY_MAX, &pem, f);
+        r = nb_state_read(state, NB_PENDING_KEY_FILE, NB_PENDING_KEY_MAX, &pem, f);
+        if (r == -ENOENT && f->code == NB_NONE)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
+                                      "there is a '" NB_HANDOFF_FILE
+                                      "', but no '" NB_PENDING_KEY_FILE "' beside it");
         if (r < 0)
                 return r;
         r = nb_key_import(pem.data, pem.len, &key);
@@ -78,15 +68,15 @@ static int verify_server(const struct nb_context *context, const struct nb_hando
                               server, context->bootstrap.discovery_source);
 }
 
-/* `join` reports the hash from metadata and may be hostile: the hash may exclude CAs that root's
- * pins name, but must not add any. */
+/* The child that has read metadata may be hostile: the hash in a token from there may exclude CAs
+ * that root's pins name, but must not add any. */
 static int keep_pinned(const struct nb_context *context, struct nb_accepted *accepted,
                        struct nb_failure *f) {
         const struct nb_settings *settings = &context->settings;
         struct nb_buffer both = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         int r;
 
-        if (!context->is_hash_from_metadata || settings->n_pins == 0)
+        if (!context->is_metadata_wanted || !context->bootstrap.has_hash || settings->n_pins == 0)
                 return 0;
         r = nb_ca_select(accepted->ca.data, accepted->ca.len,
                          &(struct nb_ca_criteria){ .pins = settings->pins,
@@ -163,28 +153,74 @@ static int parse_chain(const char *pem, const char *what, struct nb_certificates
 }
 
 /*
- * For a renewal: the existing CAs replace those of the handoff. `refresh` could add a certificate
- * of their key that expires soon, or that kubelet cannot read.
+ * For a renewal: only the path to a CA of the existing certificate stays, and the CAs above that
+ * one. `refresh` could add a certificate of their key that expires soon, or that kubelet cannot
+ * read. If the clients' CA was rotated, the existing one has issued the new one (cross-signing).
  */
 static int keep_issuers(const struct nb_certificates *trusted, struct nb_certificates **chain,
                         struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         struct nb_certificates *kept = NULL;
-        int r;
+        size_t ca = 0;
+        int r = nb_certificate_find_path(*chain, trusted, &pem, &ca);
 
-        if (!nb_certificate_is_trusted(*chain, trusted))
-                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+        if (r == -EKEYREJECTED)
+                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, r,
                                       "the renewed certificate is not issued by a CA of the "
-                                      "existing one");
-        nb_certificate_export(*chain, 0, &pem);
-        for (size_t i = 1; i < nb_certificates_count(trusted); i++)
+                                      "existing one; if that CA was replaced, join again");
+        for (size_t i = ca + 1; i < nb_certificates_count(trusted); i++)
                 nb_certificate_export(trusted, i, &pem);
-        r = pem.error < 0 ? pem.error : nb_certificates_parse(pem.data, pem.len, false, &kept);
+        if (r >= 0)
+                r = pem.error < 0 ? pem.error
+                                  : nb_certificates_parse(pem.data, pem.len, false, &kept);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot copy certificates: %m");
         nb_certificates_free(*chain);
         *chain = kept;
         return 0;
+}
+
+/* kubelet compares the whole path with the clock. */
+static int verify_cross_signed(const struct nb_certificates *trusted,
+                               const struct nb_certificates *chain, struct nb_failure *f) {
+        char end[NB_RFC3339_SIZE], ca_end[NB_RFC3339_SIZE];
+
+        if (nb_certificates_count(chain) <= nb_certificates_count(trusted))
+                return 0;
+        for (size_t i = 1; i < nb_certificates_count(chain); i++) {
+                if (nb_certificate_not_after(chain, i) >= nb_certificate_not_after(chain, 0))
+                        continue;
+                nb_time_format(nb_certificate_not_after(chain, 0), end);
+                nb_time_format(nb_certificate_not_after(chain, i), ca_end);
+                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+                                      "the CA of the renewed certificate is new, and the one that "
+                                      "vouches for it expires on %s, before the certificate, on "
+                                      "%s; join again",
+                                      ca_end, end);
+        }
+        return 0;
+}
+
+/*
+ * Only the CA that signed this certificate: `join` could add a CA of its own, which has issued
+ * another certificate for the same key. After a rotation also the previous one: the API server may
+ * still present a certificate of that.
+ */
+static int copy_client_ca(const struct nb_certificates *trusted,
+                          const struct nb_certificates *chain, struct nb_buffer *ret) {
+        struct nb_buffer previous = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        int r;
+
+        *ret = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        if (nb_certificates_count(chain) > 1)
+                nb_certificate_export(chain, 1, ret);
+        if (trusted && nb_certificates_count(trusted) > 1)
+                nb_certificate_export(trusted, 1, &previous);
+        if (previous.len > 0 && strcmp(previous.data, ret->data ? ret->data : "") != 0)
+                nb_buffer_append(ret, previous.data, previous.len);
+        r = previous.error < 0 ? previous.error : ret->error;
+        nb_buffer_done(&previous);
+        return r;
 }
 
 static int take_certificate(const struct nb_context *context, const struct nb_key *key,
@@ -206,12 +242,12 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
                                       "': csr: expected the name of the request, found none");
         if (trusted) {
                 r = keep_issuers(trusted, &chain, f);
+                if (r >= 0)
+                        r = verify_cross_signed(trusted, chain, f);
                 if (r < 0)
                         return r;
         }
-        /* A NotBefore in the future means that this machine's clock is wrong, and kubelet ignores
-         * it: accept any. */
-        r = nb_certificate_verify_node(chain, key, context->node_name, context->now, UINT_MAX, f);
+        r = nb_certificate_verify_node(chain, key, context->node_name, context->now, f);
         if (r < 0) {
                 if (f->code == NB_CERTIFICATE_UNUSABLE && accepted->handoff.provenance.csr[0])
                         nb_failure_add(f, "; issued for the request '%s'",
@@ -223,12 +259,7 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
                                       "the renewed certificate does not expire after the existing "
                                       "one");
         nb_time_format(nb_certificate_not_after(chain, 0), accepted->not_after);
-        accepted->client_ca = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        /* Take only the CA that signed this certificate: `join` could add a CA of its own, which
-         * has issued another certificate for the same key. */
-        if (nb_certificates_count(chain) > 1)
-                nb_certificate_export(chain, 1, &accepted->client_ca);
-        r = accepted->client_ca.error;
+        r = copy_client_ca(trusted, chain, &accepted->client_ca);
         return r < 0 ? r : make_pem(chain, key, &accepted->pem);
 }
 
@@ -269,19 +300,17 @@ int nb_accept_certificates(const struct nb_context *context, const struct nb_sta
 }
 
 int nb_accept_kubelet_config(const struct nb_state *state, const char *ca_file,
-                             struct nb_accepted *accepted, struct nb_failure *f) {
+                             struct nb_buffer *ret, struct nb_failure *f) {
         static const char origin[] = "'" NB_KUBELET_CONFIG_FILE "'";
         const struct nb_kubelet_config_source source = { origin, ca_file, NB_HANDOFF_UNTRUSTED };
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
         int r;
 
-        r = read_beside(state, NB_KUBELET_CONFIG_FILE, NB_KUBELET_CONFIG_MAX, &text, f);
+        r = nb_state_read(state, NB_KUBELET_CONFIG_FILE, NB_KUBELET_CONFIG_MAX, &text, f);
         if (r < 0)
                 return r;
-        accepted->kubelet_config = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
-        r = nb_kubelet_config_filter(&source, text.data, text.len, &accepted->kubelet_config,
-                                     dropped, f);
+        r = nb_kubelet_config_filter(&source, text.data, text.len, ret, dropped, f);
         if (r < 0)
                 return r;
         if (!dropped[0])
@@ -291,27 +320,9 @@ int nb_accept_kubelet_config(const struct nb_state *state, const char *ca_file,
                               "%s contains forbidden fields: %s", origin, dropped);
 }
 
-/* Uses the hash of a k3s token in metadata. Only `join` has read that token. */
-static int take_hash(struct nb_context *context, const struct nb_handoff *handoff,
-                     struct nb_failure *f) {
-        struct nb_bootstrap *bootstrap = &context->bootstrap;
-
-        if (!context->is_metadata_wanted || !context->identity.is_k3s_hash || bootstrap->has_hash ||
-            !handoff->k3s_hash[0])
-                return 0;
-        if (nb_hex_decode(handoff->k3s_hash, strlen(handoff->k3s_hash), bootstrap->hash,
-                          sizeof(bootstrap->hash)) < 0)
-                return nb_failure_set_memory(f);
-        bootstrap->has_hash = context->is_hash_from_metadata = true;
-        if (nb_cluster_identity_init(&context->identity, bootstrap, &context->settings) < 0)
-                return nb_failure_set_memory(f);
-        return 0;
-}
-
-int nb_accept(struct nb_context *context, const struct nb_state *state,
+int nb_accept(const struct nb_context *context, const struct nb_state *state,
               struct nb_accepted *accepted, struct nb_failure *f) {
         const struct nb_handoff *handoff = &accepted->handoff;
-        char client_ca[NB_CLIENT_CA_PATH_MAX];
         int r;
 
         *accepted = (struct nb_accepted){ 0 };
@@ -324,9 +335,6 @@ int nb_accept(struct nb_context *context, const struct nb_state *state,
         r = nb_context_verify_bootstrap(context, f);
         if (r < 0)
                 return r;
-        r = take_hash(context, handoff, f);
-        if (r < 0)
-                return r;
         r = verify_endpoint(context, handoff->provenance.endpoint, f);
         if (r < 0)
                 return r;
@@ -336,23 +344,13 @@ int nb_accept(struct nb_context *context, const struct nb_state *state,
         r = verify_server(context, handoff, f);
         if (r < 0)
                 return r;
-        r = nb_accept_certificates(context, state, NULL, accepted, f);
-        if (r < 0 || !nb_config_is_wanted(context))
-                return r;
-        nb_settings_client_ca(&context->settings, client_ca);
-        return nb_accept_kubelet_config(state,
-                                        context->bootstrap.issuer == NB_ISSUER_SUPERVISOR
-                                                ? client_ca
-                                        : accepted->ca.len > 0 ? context->settings.ca_file
-                                                               : NULL,
-                                        accepted, f);
+        return nb_accept_certificates(context, state, NULL, accepted, f);
 }
 
 void nb_accepted_done(struct nb_accepted *accepted) {
         nb_handoff_done(&accepted->handoff);
         nb_secret_done(&accepted->pem);
         nb_buffer_done(&accepted->ca);
-        nb_buffer_done(&accepted->kubelet_config);
         nb_buffer_done(&accepted->client_ca);
         nb_secret_done(&accepted->serving);
 }

@@ -17,15 +17,14 @@
 #include "base/failure.h"
 #include "base/secret.h"
 #include "crypto/certificate.h"
-#include "files/handoff.h"
 #include "install/state_directory.h"
-#include "node/context.h"
+#include "node_state/context.h"
+#include "state_files/handoff.h"
 
 struct nb_accepted {
         struct nb_handoff handoff; /* server, proxy and names are valid; do not use its PEM texts */
         struct nb_secret pem;      /* leaf, intermediates, key: as kubelet stores them */
         struct nb_buffer ca;       /* the trusted CAs as PEM; empty: the system's CAs */
-        struct nb_buffer kubelet_config; /* kubelet's configuration from the cluster; or empty */
         /* From a supervisor of k3s, otherwise empty: */
         struct nb_buffer client_ca; /* PEM: the CA that issued this certificate and the client
                                      * certificate of the API server */
@@ -35,13 +34,12 @@ struct nb_accepted {
 };
 
 /*
- * `context` comes from nb_context_load_joined(); this function adds the hash of a k3s token from
- * metadata to it. -ENOENT without a failure if there is no joined.json. NB_HANDOFF_MALFORMED,
- * NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_SETTINGS_INVALID, and the failures of
- * nb_bootstrap_load(). A missing token is no failure: it may have been removed. Release `accepted`
- * with nb_accepted_done() even after a failure.
+ * `context` has the settled settings. -ENOENT without a failure if there is no joined.json.
+ * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_SETTINGS_INVALID, and the
+ * failures of nb_bootstrap_load(). A missing token is no failure: it may have been removed. Release
+ * `accepted` with nb_accepted_done() even after a failure.
  */
-int nb_accept(struct nb_context *context, const struct nb_state *state,
+int nb_accept(const struct nb_context *context, const struct nb_state *state,
               struct nb_accepted *accepted, struct nb_failure *f);
 
 /*
@@ -55,9 +53,9 @@ int nb_accept_certificates(const struct nb_context *context, const struct nb_sta
                            struct nb_failure *f);
 
 /* Filters and formats kubelet's configuration in the state directory again, because the filter in
- * `join` is not trusted. `ca_file`: see kube/kubelet_config.h. NB_HANDOFF_MALFORMED,
- * NB_HANDOFF_UNTRUSTED. */
+ * `refresh` is not trusted. `ca_file`: see kube_objects/kubelet_config.h. 0; -ENOENT without a
+ * failure if there is none; NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED. */
 int nb_accept_kubelet_config(const struct nb_state *state, const char *ca_file,
-                             struct nb_accepted *accepted, struct nb_failure *f);
+                             struct nb_buffer *ret, struct nb_failure *f);
 
 void nb_accepted_done(struct nb_accepted *accepted);

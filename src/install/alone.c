@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "install/alone.h"
+#include "os/clock.h"
 
 #define CGROUP_TEXT_MAX (64 * 1024)
 #define PROCESSES_MAX 128 /* at a time: each has a descriptor */
@@ -53,14 +54,21 @@ int nb_cgroup_path_parse(const char *text, bool is_unified, char *ret_path, size
         return -EINVAL;
 }
 
-int nb_cgroup_procs_verify(const char *text, pid_t self, pid_t *ret_other) {
-        char own[16];
-        size_t len = (size_t)snprintf(own, sizeof(own), "%d\n", (int)self);
+static bool skip_line(const char **text, pid_t pid) {
+        char line[16];
+        size_t len = (size_t)snprintf(line, sizeof(line), "%d\n", (int)pid);
 
+        if (pid == 0 || strncmp(*text, line, len) != 0)
+                return false;
+        *text += len;
+        return true;
+}
+
+int nb_cgroup_procs_verify(const char *text, pid_t self, pid_t runner, pid_t *ret_other) {
         if (!*text)
                 return -EINVAL;
-        while (strncmp(text, own, len) == 0)
-                text += len;
+        while (skip_line(&text, self) || skip_line(&text, runner))
+                ;
         if (!*text)
                 return 0;
         *ret_other = (pid_t)strtol(text, NULL, 10);
@@ -167,23 +175,24 @@ static unsigned kill_listed(struct nb_buffer *text, pid_t parent, pid_t child, b
         return n_killed;
 }
 
-bool nb_alone_kill(pid_t parent, pid_t child) {
+bool nb_alone_kill(pid_t parent, pid_t child, uint64_t deadline_ms) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
         const struct timespec pause = { .tv_nsec = 1000000 };
         bool is_any = false;
 
-        while (read_processes(&text) >= 0 && kill_listed(&text, parent, child, &is_any) > 0)
+        while (nb_now_ms() < deadline_ms && read_processes(&text) >= 0 &&
+               kill_listed(&text, parent, child, &is_any) > 0)
                 (void)nanosleep(&pause, NULL);
         return is_any;
 }
 
-int nb_alone_verify(struct nb_failure *f) {
+int nb_alone_verify(pid_t runner, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
         pid_t other = 0;
         int r = read_processes(&text);
 
         if (r >= 0)
-                r = nb_cgroup_procs_verify(text.data, getpid(), &other);
+                r = nb_cgroup_procs_verify(text.data, getpid(), runner, &other);
         if (r == -EEXIST)
                 return nb_failure_set(f, NB_NOT_ALONE, r,
                                       "process %d is still in the control group of the service",

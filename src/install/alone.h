@@ -2,23 +2,25 @@
 #pragma once
 
 /*
- * Checks that install is the only process of its service. A process that `join` left behind could
- * exchange files between check and use. Only root can leave the control group of a service, so its
- * list of processes shows all of them. If that cannot be read, the check fails.
+ * Checks that install and its runner are the only processes of its service. A process that `join`
+ * left behind could exchange files between check and use. Only root can leave the control group of
+ * a service, so its list of processes shows all of them. If that cannot be read, the check fails.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/failure.h"
 
-/* NB_NOT_ALONE */
-int nb_alone_verify(struct nb_failure *f);
+/* `runner`: 0 if there is none. NB_NOT_ALONE */
+int nb_alone_verify(pid_t runner, struct nb_failure *f);
 
-/* Kills the other processes of the control group, except `parent`, until none is left. Returns
- * whether there was any besides `child`, which is killed, too, if it still runs. */
-bool nb_alone_kill(pid_t parent, pid_t child);
+/* Kills the other processes of the control group, except `parent`, until none is left, or until
+ * `deadline_ms` (nb_now_ms()). Returns whether there was any besides `child`, which is killed, too,
+ * if it still runs. */
+bool nb_alone_kill(pid_t parent, pid_t child, uint64_t deadline_ms);
 
 /*
  * The path of systemd's own hierarchy in /proc/self/cgroup: the unified one ("0::"), or the one
@@ -27,6 +29,7 @@ bool nb_alone_kill(pid_t parent, pid_t child);
  */
 int nb_cgroup_path_parse(const char *text, bool is_unified, char *ret_path, size_t size);
 
-/* Whether cgroup.procs lists `self` and nothing else: 0; -EEXIST with another process in *ret_other
- * (0 if it has no number in this PID namespace); -EINVAL if it is empty. */
-int nb_cgroup_procs_verify(const char *text, pid_t self, pid_t *ret_other);
+/* Whether cgroup.procs lists `self` and at most `runner` (0: none) beside it: 0; -EEXIST with
+ * another process in *ret_other (0 if it has no number in this PID namespace); -EINVAL if it is
+ * empty. */
+int nb_cgroup_procs_verify(const char *text, pid_t self, pid_t runner, pid_t *ret_other);

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,13 +19,25 @@
 #include "install/alone.h"
 #include "install/child.h"
 #include "install/confine.h"
-#include "system/clock.h"
-#include "system/log.h"
-#include "system/privilege.h"
-#include "system/sources.h"
+#include "os/clock.h"
+#include "os/privilege.h"
+#include "os/sources.h"
+#include "state_files/found_metadata.h"
+#include "systemd/log.h"
 
-#define STATUS_PAUSE_MS 250
+#define PAUSE_MS 250
 #define STATUSES_MAX 1024 /* more than the buffer of the socket has room for */
+
+/* For the child: NB_STATUS_FD, NB_SOURCES_FD and, unless the last one is -1, NB_FOUND_FD. */
+#define FDS_N 3
+
+/* What the runner answers when a child has ended. A single byte follows once the state directory is
+ * empty. */
+struct end {
+        int error; /* the child could not be started */
+        int status;
+        bool is_other_killed;
+};
 
 static int fail_run(int r, const char *what, struct nb_failure *f) {
         return nb_failure_set(f, NB_INTERNAL, r, "cannot run the network side: %s: %m", what);
@@ -48,14 +61,17 @@ static int change_user(const struct nb_state *state, uid_t real) {
         return prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
-#define FIRST_FREE_FD 5
-_Static_assert(NB_STATUS_FD == 3 && NB_SOURCES_FD == 4, "FIRST_FREE_FD is above them");
+#define FIRST_FREE_FD 6
+_Static_assert(NB_STATUS_FD == 3 && NB_SOURCES_FD == 4 && NB_FOUND_FD == 5, "below FIRST_FREE_FD");
 
-static int pass_descriptors(int channel, int sources_fd) {
-        channel = fcntl(channel, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-        sources_fd = fcntl(sources_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-        if (dup2(channel, NB_STATUS_FD) < 0 || dup2(sources_fd, NB_SOURCES_FD) < 0)
-                return -errno;
+static int pass_descriptors(const int fds[static FDS_N]) {
+        int above[FDS_N];
+
+        for (int i = 0; i < FDS_N; i++)
+                above[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+        for (int i = 0; i < FDS_N; i++)
+                if (fds[i] >= 0 && dup2(above[i], NB_STATUS_FD + i) < 0)
+                        return -errno;
         /* Best effort: every descriptor of ours has the flag anyway. */
         (void)close_range(FIRST_FREE_FD, UINT_MAX, CLOSE_RANGE_CLOEXEC);
         if (unsetenv("NOTIFY_SOCKET") < 0 || setenv(NB_STATUS_VARIABLE, "1", 1) < 0 ||
@@ -65,288 +81,421 @@ static int pass_descriptors(int channel, int sources_fd) {
 }
 
 /* The unit makes install one of the last processes that the OOM killer chooses; join must not
- * inherit this. Best effort: the limits of the unit hold in any case. */
+ * inherit this. The file belongs to root unless the process is dumpable; only root can trace this
+ * one. Best effort: the limits of the unit hold in any case. */
 static void become_expendable(void) {
-        _cleanup_(nb_closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+        _cleanup_(nb_closep) int fd = -1;
 
+        (void)prctl(PR_SET_DUMPABLE, 1);
+        fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (fd >= 0)
                 (void)!write(fd, "0", 1);
 }
 
-static int execute_program(const struct nb_child *child, int channel, const sigset_t *signals,
-                           struct nb_failure *f) {
-        char go, **words;
-        int r;
-
-        /* If the parent could not confine itself, it closes the channel without sending. */
-        if (recv(channel, &go, 1, 0) != 1)
-                return fail_run(ECANCELED, "the parent has ended", f);
-        become_expendable();
-        r = change_user(child->state, child->state->owner);
-        if (r < 0)
-                return fail_run(r, "change of user", f);
-        r = pass_descriptors(channel, child->sources_fd);
-        if (r < 0)
-                return fail_run(r, "descriptors", f);
-        if (sigprocmask(SIG_SETMASK, signals, NULL) < 0)
-                return fail_run(errno, "sigprocmask", f);
-        memcpy(&words, &child->argv, sizeof(words));
-        (void)execv(words[0], words);
-        return fail_run(errno, words[0], f);
-}
-
-/* --- The sweeper --- */
-
-/*
- * install has neither CAP_KILL nor CAP_FOWNER, so it forks the sweeper before it confines itself.
- * The sweeper has no capability either, but its effective user is that of the service. Its real and
- * saved user remain root, so that no process of the service can send it a signal.
- */
-struct sweeper {
-        pid_t pid;
-        int fd; /* the sweeper begins when this is closed */
+struct runner {
+        const struct nb_state *state;
+        const char *program;
+        bool is_service;
+        int fd;
+        const sigset_t *signals; /* that were blocked in install */
 };
 
+/* What install sends: the kind of a child with its descriptors, or a signal without any. */
+struct order {
+        char byte;
+        int fds[FDS_N];
+};
+
+/* A taken-over reader of metadata must not plant a key for the join, or a handoff for install. */
+static int restrict_child(char kind) {
+        return kind == NB_CHILD_METADATA ? nb_privilege_forbid_writing() : 0;
+}
+
+static _Noreturn void execute(const struct runner *runner, const struct order *order) {
+        static const char *const words[_NB_CHILD_N][2] = {
+                [NB_CHILD_METADATA] = { "join", "--metadata" },
+                [NB_CHILD_JOIN] = { "join" },
+                [NB_CHILD_REFRESH] = { "refresh" },
+                [NB_CHILD_CONFIG] = { "refresh", "--kubelet-config" },
+        };
+        const char *const *word = words[(unsigned char)order->byte];
+        struct nb_failure f = { 0 };
+        int r;
+
+        become_expendable();
+        r = change_user(runner->state, runner->state->owner);
+        if (r < 0)
+                (void)fail_run(r, "change of user", &f);
+        else if ((r = restrict_child(order->byte)) < 0)
+                (void)fail_run(r, "Landlock", &f);
+        else if ((r = pass_descriptors(order->fds)) < 0)
+                (void)fail_run(r, "descriptors", &f);
+        else if (sigprocmask(SIG_SETMASK, runner->signals, NULL) < 0)
+                (void)fail_run(errno, "sigprocmask", &f);
+        else {
+                (void)execl(runner->program, runner->program, word[0], word[1], NULL);
+                (void)fail_run(errno, runner->program, &f);
+        }
+        nb_log_failure(LOG_ERR, &f);
+        exit(nb_failure_info(f.code)->exit_status);
+}
+
+/* --- The runner --- */
+
+/* False at the end of the channel. */
+static bool receive_order(int fd, struct order *order) {
+        union {
+                struct cmsghdr head;
+                char space[CMSG_SPACE(sizeof(order->fds))];
+        } control = { 0 };
+        struct iovec part = { &order->byte, 1 };
+        struct msghdr message = { .msg_iov = &part,
+                                  .msg_iovlen = 1,
+                                  .msg_control = &control,
+                                  .msg_controllen = sizeof(control) };
+
+        if (TEMP_FAILURE_RETRY(recvmsg(fd, &message, MSG_CMSG_CLOEXEC)) <= 0)
+                return false;
+        for (int i = 0; i < FDS_N; i++)
+                order->fds[i] = -1;
+        if (message.msg_controllen > 0)
+                memcpy(order->fds, CMSG_DATA(&control.head), control.head.cmsg_len - CMSG_LEN(0));
+        return true;
+}
+
+/* Returns when the child has ended, or has to end. */
+static void await_child(const struct runner *runner, pid_t pid) {
+        _cleanup_(nb_closep) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+        struct pollfd polls[] = { { .fd = pid_fd, .events = POLLIN },
+                                  { .fd = runner->fd, .events = POLLIN } };
+        char signal;
+
+        while (pid_fd >= 0) {
+                if (TEMP_FAILURE_RETRY(poll(polls, N_ELEMENTS(polls), -1)) < 0 || polls[0].revents)
+                        return;
+                if (TEMP_FAILURE_RETRY(recv(runner->fd, &signal, 1, 0)) != 1 || !signal)
+                        return;
+                (void)kill(pid, signal);
+        }
+}
+
 /* If this process fails, or is killed, nb_alone_verify() finds the processes that are left. */
-static _Noreturn void sweep(const struct nb_child *child, pid_t pid, const sigset_t *signals,
-                            int fd) {
-        bool is_left = false;
+static void serve_child(const struct runner *runner, struct order *order) {
+        struct end end = { 0 };
+        uint64_t deadline_ms;
+        sigset_t blocked;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                execute(runner, order);
+        for (int i = 0; i < FDS_N; i++)
+                nb_closep(&order->fds[i]);
+        if (pid < 0)
+                end.error = errno;
+        else
+                await_child(runner, pid);
+        deadline_ms = nb_now_ms() + (uint64_t)NB_RUNNER_SWEEP_MAX_S * 1000;
+        if (pid > 0) {
+                (void)kill(pid, SIGKILL);
+                if (runner->is_service)
+                        end.is_other_killed = nb_alone_kill(getppid(), pid, deadline_ms);
+                /* Not earlier: the number must not get a new owner. A process that waits for a dead
+                 * file system never ends; then this one does. */
+                (void)alarm(NB_RUNNER_SWEEP_MAX_S);
+                (void)TEMP_FAILURE_RETRY(waitpid(pid, &end.status, 0));
+                (void)alarm(0);
+        }
+        (void)send(runner->fd, &end, sizeof(end), MSG_NOSIGNAL);
+        /* systemctl stop ends this process, too. */
+        (void)sigprocmask(SIG_SETMASK, runner->signals, &blocked);
+        nb_state_empty(runner->state, deadline_ms);
+        (void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+        (void)send(runner->fd, "", 1, MSG_NOSIGNAL);
+}
+
+static _Noreturn void run(const struct runner *runner) {
+        struct order order;
+
+        if (change_user(runner->state, getuid()) < 0)
+                _exit(1);
+        /* A signal for a child that has ended is left in the channel. */
+        while (receive_order(runner->fd, &order))
+                if (order.fds[0] >= 0)
+                        serve_child(runner, &order);
+        _exit(0);
+}
+
+/* --- install --- */
+
+int nb_runner_begin(const struct nb_state *state, const char *program, bool is_service,
+                    struct nb_runner *ret_runner, struct nb_failure *f) {
+        const struct sigaction by_default = { .sa_handler = SIG_DFL };
+        struct runner runner = { .state = state, .program = program, .is_service = is_service };
+        sigset_t blocked, before;
+        int pair[2], r;
+        pid_t pid;
+
+        sigemptyset(&blocked);
+        sigaddset(&blocked, SIGINT);
+        sigaddset(&blocked, SIGTERM);
+        /* If SIGCHLD is ignored, the exit status of a child is lost. A child inherits ignored
+         * signals, so reset SIGINT and SIGTERM, too. */
+        if (sigaction(SIGCHLD, &by_default, NULL) < 0 || sigaction(SIGINT, &by_default, NULL) < 0 ||
+            sigaction(SIGTERM, &by_default, NULL) < 0 ||
+            sigprocmask(SIG_BLOCK, &blocked, &before) < 0)
+                return fail_run(errno, "sigprocmask", f);
+        runner.signals = &before;
+        r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0
+                    ? fail_run(errno, "socketpair", f)
+                    : 0;
+        fflush(NULL);
+        pid = r < 0 ? -1 : fork();
+        if (pid == 0) {
+                (void)close(pair[0]);
+                runner.fd = pair[1];
+                run(&runner);
+        }
+        if (r >= 0) {
+                (void)close(pair[1]);
+                *ret_runner = (struct nb_runner){ .pid = pid, .fd = pair[0] };
+                r = pid < 0 ? fail_run(errno, "fork", f) : nb_confine(f);
+        }
+        if (r < 0 && pid > 0)
+                nb_runner_done(ret_runner);
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        return r;
+}
+
+/* 0, -errno. */
+static int start_child(const struct nb_runner *runner, enum nb_child_kind kind,
+                       const int fds[static FDS_N]) {
+        const size_t size = (fds[FDS_N - 1] < 0 ? FDS_N - 1 : FDS_N) * sizeof(int);
+        union {
+                struct cmsghdr head;
+                char space[CMSG_SPACE(FDS_N * sizeof(int))];
+        } control = { .head = { .cmsg_len = CMSG_LEN(size),
+                                .cmsg_level = SOL_SOCKET,
+                                .cmsg_type = SCM_RIGHTS } };
+        char byte = (char)kind;
+        const struct msghdr message = { .msg_iov = &(struct iovec){ &byte, 1 },
+                                        .msg_iovlen = 1,
+                                        .msg_control = &control,
+                                        .msg_controllen = CMSG_SPACE(size) };
+
+        memcpy(CMSG_DATA(&control.head), fds, size);
+        return TEMP_FAILURE_RETRY(sendmsg(runner->fd, &message, MSG_NOSIGNAL)) < 0 ? -errno : 0;
+}
+
+/* Sends the child a signal; 0: ends it, with all that it has left. */
+static void send_signal(const struct nb_runner *runner, int signal) {
+        const char order = (char)signal;
+
+        (void)TEMP_FAILURE_RETRY(send(runner->fd, &order, 1, MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+/* Waits until the child has ended and what it left is removed. Returns 0 and the status of
+ * waitpid(2); 1 if other processes than the child were killed, too; -errno. */
+static int await_end(const struct nb_runner *runner, int *ret_status) {
+        struct end end;
         char byte;
 
-        if (change_user(child->state, getuid()) < 0)
-                _exit(0);
-        (void)TEMP_FAILURE_RETRY(read(fd, &byte, 1));
-        /* Ends this process, however many files and processes the child has left. */
-        (void)alarm(NB_SWEEPER_MAX_S);
-        (void)kill(pid, SIGKILL);
-        if (child->is_service)
-                is_left = nb_alone_kill(getppid(), pid);
-        /* systemctl stop ends this process, too. */
-        (void)sigprocmask(SIG_SETMASK, signals, NULL);
-        nb_state_empty(child->state);
-        _exit(is_left);
+        if (TEMP_FAILURE_RETRY(recv(runner->fd, &end, sizeof(end), 0)) != sizeof(end))
+                return -EPIPE;
+        (void)TEMP_FAILURE_RETRY(recv(runner->fd, &byte, 1, 0));
+        *ret_status = end.status;
+        return end.error > 0 ? -end.error : end.is_other_killed;
 }
 
-static int start_sweeper(const struct nb_child *child, pid_t pid, const sigset_t *signals,
-                         struct sweeper *ret_sweeper) {
-        int pair[2];
-        pid_t sweeper;
-
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return -errno;
-        sweeper = fork();
-        if (sweeper == 0) {
-                (void)close(pair[1]);
-                sweep(child, pid, signals, pair[0]);
-        }
-        (void)close(pair[0]);
-        if (sweeper < 0)
-                return -errno;
-        *ret_sweeper = (struct sweeper){ .pid = sweeper, .fd = pair[1] };
-        return 0;
+void nb_runner_done(struct nb_runner *runner) {
+        nb_closep(&runner->fd);
+        runner->fd = -1;
+        if (runner->pid > 0)
+                (void)TEMP_FAILURE_RETRY(waitpid(runner->pid, NULL, 0));
+        runner->pid = 0;
 }
 
-/* Reap the child only after this: its number must not get a new owner. Returns after at most
- * NB_SWEEPER_MAX_S: 1 if other processes than the child were killed; 0 if none; -ETIME if the work
- * is unfinished; another -errno. */
-static int run_sweeper(struct sweeper *sweeper) {
-        int status;
+/* --- A child of install --- */
 
-        nb_closep(&sweeper->fd);
-        if (TEMP_FAILURE_RETRY(waitpid(sweeper->pid, &status, 0)) < 0)
-                return -errno;
-        if (WIFEXITED(status))
-                return WEXITSTATUS(status);
-        return WTERMSIG(status) == SIGALRM ? -ETIME : -EINTR;
-}
+/* From the child; the end of each is that of the child, or of a socketpair(2) with it. */
+enum { STATUS, FOUND, CHANNELS_N };
 
-/* --- The parent --- */
+struct channel {
+        int fd;          /* -1: at its end */
+        uint64_t due_ms; /* not read before */
+};
+
+struct watch {
+        const struct nb_runner *runner;
+        const struct nb_child *child;
+        struct channel channels[CHANNELS_N];
+        int signal_fd;
+        uint64_t deadline_ms;
+        bool is_late; /* the deadline is that of NB_CHILD_GRACE_S */
+        struct nb_child_end end;
+};
 
 /* An older status is out of date. Ends at an empty record as at the end of the channel: only a
  * hostile child sends one, and it delays nothing but its own statuses. */
-static void pass_last_status(const struct nb_child *child, int channel) {
+static void pass_last_status(const struct nb_child *child, int fd) {
         char status[NB_STATUS_MAX + 1] = "", line[1024];
         ssize_t n = 1;
 
         for (int i = 0; i < STATUSES_MAX && n > 0; i++) {
-                n = recv(channel, status, NB_STATUS_MAX, MSG_DONTWAIT);
+                n = recv(fd, status, NB_STATUS_MAX, MSG_DONTWAIT);
                 if (n > 0)
                         status[n] = '\0';
         }
-        if (!status[0])
-                return;
-        nb_tell_heard(child->teller, status);
-        nb_text_copy_line(status, strcspn(status, "\n"), line, sizeof(line));
-        nb_log_status("%s", line);
+        if (status[0]) {
+                nb_tell_heard(child->teller, status);
+                nb_text_copy_line(status, strcspn(status, "\n"), line, sizeof(line));
+                nb_log_status("%s", line);
+        }
+        child->on_status(child->userdata);
+}
+
+static void read_channel(struct watch *watch, int i) {
+        struct channel *channel = &watch->channels[i];
+
+        if (i == STATUS)
+                pass_last_status(watch->child, channel->fd);
+        else if (watch->child->on_found &&
+                 watch->child->on_found(watch->child->userdata, channel->fd) > 0) {
+                /* It still reports what it has found. */
+                watch->end.is_done = watch->is_late = true;
+                watch->deadline_ms = nb_now_ms() + NB_CHILD_GRACE_S * 1000;
+                channel->fd = -1;
+        }
+        channel->due_ms = nb_now_ms() + PAUSE_MS;
 }
 
 /* Returns 0 if no signal is pending. */
-static int read_signal(int signal_fd) {
+static int read_signal(struct watch *watch) {
         struct signalfd_siginfo info;
 
-        return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
+        if (read(watch->signal_fd, &info, sizeof(info)) != sizeof(info))
+                return 0;
+        watch->end.is_stopped |= info.ssi_signo == SIGINT;
+        return (int)info.ssi_signo;
 }
 
 /* Statuses are read only when one may be passed on: a flood of them would stall systemd. Returns 1
- * when the child has ended, without reaping it; 0 NB_CHILD_GRACE_S after the deadline; -errno. */
-static int watch_child(const struct nb_child *child, pid_t pid, int channel, int signal_fd,
-                       bool *is_stopped) {
-        uint64_t deadline_ms = child->timeout_ms == NB_TIME_INFINITE
-                                       ? NB_TIME_INFINITE
-                                       : nb_now_ms() + child->timeout_ms;
-        struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
-                                  { .events = POLLIN | POLLRDHUP } };
-        uint64_t status_due_ms = 0, now, until;
-        siginfo_t info = { 0 };
-        bool is_open = true, is_late = false;
+ * when the child has ended; 0 NB_CHILD_GRACE_S after the deadline; -errno. */
+static int watch_child(struct watch *watch) {
+        struct pollfd polls[2 + CHANNELS_N] = { { .fd = watch->signal_fd, .events = POLLIN },
+                                                { .fd = watch->runner->fd, .events = POLLIN } };
         int number;
 
         for (;;) {
-                if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
-                        return -errno;
-                if (info.si_pid != 0)
-                        return 1;
-                now = nb_now_ms();
-                if (now >= deadline_ms) {
-                        if (is_late)
+                uint64_t now = nb_now_ms(), until;
+
+                if (now >= watch->deadline_ms) {
+                        if (watch->is_late)
                                 return 0;
                         /* After a suspend, the child has not noticed its deadline yet, either. */
-                        is_late = true;
-                        deadline_ms = now + NB_CHILD_GRACE_S * 1000;
+                        watch->is_late = true;
+                        watch->deadline_ms = now + NB_CHILD_GRACE_S * 1000;
                 }
-                polls[1].fd = is_open && now >= status_due_ms ? channel : -1;
-                until = deadline_ms;
-                if (now < status_due_ms && status_due_ms < until)
-                        until = status_due_ms;
+                until = watch->deadline_ms;
+                for (int i = 0; i < CHANNELS_N; i++) {
+                        const struct channel *channel = &watch->channels[i];
+                        bool is_due = now >= channel->due_ms;
+
+                        polls[2 + i] = (struct pollfd){ .fd = is_due ? channel->fd : -1,
+                                                        .events = POLLIN | POLLRDHUP };
+                        if (!is_due && channel->fd >= 0 && channel->due_ms < until)
+                                until = channel->due_ms;
+                }
                 if (poll(polls, N_ELEMENTS(polls),
                          until - now > INT_MAX ? INT_MAX : (int)(until - now)) < 0) {
                         if (errno != EINTR)
                                 return -errno;
                         continue;
                 }
-                number = polls[0].revents ? read_signal(signal_fd) : 0;
-                *is_stopped |= number == SIGINT;
-                /* systemd sends both signals to every process of the service. If only this process
-                 * gets one, the child stops only if the kernel permits kill(2). */
-                if (number == SIGINT || number == SIGTERM)
-                        (void)kill(pid, number);
-                if (polls[1].revents) {
-                        is_open = !(polls[1].revents & (POLLHUP | POLLRDHUP));
-                        pass_last_status(child, channel);
-                        child->on_status(child->userdata);
-                        status_due_ms = nb_now_ms() + STATUS_PAUSE_MS;
+                if (polls[1].revents)
+                        return 1;
+                /* systemd sends both signals to every process of the service, but somebody else may
+                 * send one to this process alone. */
+                if (polls[0].revents && (number = read_signal(watch)) != 0)
+                        send_signal(watch->runner, number);
+                for (int i = 0; i < CHANNELS_N; i++) {
+                        short revents = polls[2 + i].revents;
+
+                        if (revents)
+                                read_channel(watch, i);
+                        if (revents & (POLLHUP | POLLRDHUP))
+                                watch->channels[i].fd = -1;
                 }
         }
 }
 
-/* Returns the status of waitpid(2). */
-static int await_child(const struct nb_child *child, pid_t pid, int channel, int signal_fd,
-                       struct sweeper *sweeper, bool *is_stopped, struct nb_failure *f) {
-        int r = watch_child(child, pid, channel, signal_fd, is_stopped);
-        int left = run_sweeper(sweeper), status, number;
+static int end_child(struct watch *watch, int status_fd, struct nb_failure *f) {
+        struct nb_child_end *end = &watch->end;
+        int r = watch_child(watch), left, status;
 
-        pass_last_status(child, channel);
-        if (r < 0)
-                return fail_run(r, "wait", f);
-        if (r == 0)
+        send_signal(watch->runner, 0);
+        left = await_end(watch->runner, &status);
+        pass_last_status(watch->child, status_fd);
+        if (r < 0 || left < 0)
+                return fail_run(r < 0 ? r : left, "wait", f);
+        if (r == 0 && !end->is_done)
                 return nb_failure_set(f, NB_JOIN_OVERDUE, ETIMEDOUT,
                                       "join had not ended %d s after the deadline and was killed",
                                       NB_CHILD_GRACE_S);
         /* The child may have ended by the same signal before this process has read it. */
-        while ((number = read_signal(signal_fd)) != 0)
-                *is_stopped |= number == SIGINT;
-        if (TEMP_FAILURE_RETRY(waitpid(pid, &status, 0)) < 0)
-                return fail_run(errno, "wait", f);
-        if (left == -ETIME)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "removing the files of join took more than %d s; the next join continues",
-                       NB_SWEEPER_MAX_S);
+        while (read_signal(watch) != 0)
+                ;
         /* If a signal has killed the child, its workers may not have noticed yet. */
         if (left > 0 && WIFEXITED(status))
                 nb_log(LOG_WARNING, NB_NOT_ALONE,
                        "join left processes in the control group of the service; they were killed");
-        return status;
-}
-
-void nb_child_end_like(int signal) {
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, signal);
-        (void)sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
-        (void)kill(getpid(), signal);
-        (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
-static int fork_child(const struct nb_child *child, const sigset_t *signals, int signal_fd,
-                      struct nb_child_end *end, struct nb_failure *f) {
-        _cleanup_(nb_closep) int ours = -1;
-        int pair[2], status;
-        struct sweeper sweeper = { .fd = -1 };
-        pid_t pid;
-        int r;
-
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return fail_run(errno, "socketpair", f);
-        ours = pair[0];
-        fflush(NULL);
-        pid = fork();
-        if (pid == 0) {
-                nb_closep(&ours);
-                (void)execute_program(child, pair[1], signals, f);
-                nb_log_failure(LOG_ERR, f);
-                exit(nb_failure_info(f->code)->exit_status);
-        }
-        (void)close(pair[1]);
-        (void)close(child->sources_fd);
-        if (pid < 0)
-                return fail_run(errno, "fork", f);
-        r = start_sweeper(child, pid, signals, &sweeper);
-        if (r < 0) {
-                r = fail_run(r, "fork", f);
-        } else {
-                r = nb_confine(f);
-                if (r < 0)
-                        (void)run_sweeper(&sweeper);
-        }
-        if (r < 0) {
-                nb_closep(&ours);
-                ours = -1;
-                (void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0));
-                return r;
-        }
-        (void)send(ours, "", 1, MSG_NOSIGNAL);
-        status = await_child(child, pid, ours, signal_fd, &sweeper, &end->is_stopped, f);
-        if (status < 0)
-                return status;
         end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         end->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + end->signal;
         return 0;
 }
 
-int nb_child_run(const struct nb_child *child, struct nb_child_end *ret_end, struct nb_failure *f) {
-        struct sigaction by_default = { .sa_handler = SIG_DFL };
+static int run_child(struct watch *watch, struct nb_failure *f) {
+        const struct nb_child *child = watch->child;
+        int ours[CHANNELS_N] = { -1, -1 }, theirs[CHANNELS_N] = { -1, -1 }, pair[2], r = 0;
+
+        for (int i = 0; i < (child->on_found ? CHANNELS_N : FOUND) && r >= 0; i++) {
+                r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ? -errno : 0;
+                if (r >= 0) {
+                        ours[i] = pair[0];
+                        theirs[i] = pair[1];
+                }
+        }
+        if (r >= 0)
+                r = start_child(watch->runner, child->kind,
+                                (const int[]){ theirs[STATUS], child->sources_fd, theirs[FOUND] });
+        (void)close(child->sources_fd);
+        for (int i = 0; i < CHANNELS_N; i++) {
+                nb_closep(&theirs[i]);
+                watch->channels[i].fd = ours[i];
+        }
+        r = r < 0 ? fail_run(r, "start", f) : end_child(watch, ours[STATUS], f);
+        for (int i = 0; i < CHANNELS_N; i++)
+                nb_closep(&ours[i]);
+        return r;
+}
+
+int nb_child_run(const struct nb_runner *runner, const struct nb_child *child,
+                 struct nb_child_end *ret_end, struct nb_failure *f) {
         _cleanup_(nb_closep) int signal_fd = -1;
-        struct nb_child_end end = { 0 };
+        struct watch watch = { .runner = runner, .child = child, .deadline_ms = NB_TIME_INFINITE };
         sigset_t watched, before;
         int r;
 
+        if (child->timeout_ms != NB_TIME_INFINITE)
+                watch.deadline_ms = nb_now_ms() + child->timeout_ms;
         sigemptyset(&watched);
         sigaddset(&watched, SIGINT);
         sigaddset(&watched, SIGTERM);
-        sigaddset(&watched, SIGCHLD);
-        /* If SIGCHLD is ignored, the exit status of a child is lost. The child inherits ignored
-         * signals, so reset SIGINT and SIGTERM too. */
-        if (sigaction(SIGCHLD, &by_default, NULL) < 0 || sigaction(SIGINT, &by_default, NULL) < 0 ||
-            sigaction(SIGTERM, &by_default, NULL) < 0 ||
-            sigprocmask(SIG_BLOCK, &watched, &before) < 0)
+        if (sigprocmask(SIG_BLOCK, &watched, &before) < 0)
                 return fail_run(errno, "sigprocmask", f);
-        signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-        r = signal_fd < 0 ? fail_run(errno, "signalfd", f)
-                          : fork_child(child, &before, signal_fd, &end, f);
+        watch.signal_fd = signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+        r = signal_fd < 0 ? fail_run(errno, "signalfd", f) : run_child(&watch, f);
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
-        if (r < 0)
-                return r;
-        *ret_end = end;
-        return 0;
+        if (r >= 0)
+                *ret_end = watch.end;
+        return r;
 }

@@ -2,55 +2,89 @@
 #pragma once
 
 /*
- * Runs the network half of the service as a child: as the user of the service, without any
- * capability, with no_new_privs. The child executes the program only after nb_confine() has
- * restricted this process.
+ * Starts and ends the network half of the service, one child after the other: as the user of the
+ * service, without any capability, with no_new_privs.
+ *
+ * install itself starts no child, and has neither CAP_KILL nor CAP_FOWNER. So it forks the runner,
+ * and confines itself before the first child starts. The runner has no capability either, but its
+ * effective user is that of the service. Its real and saved user remain root, so that no process of
+ * the service can send it a signal.
+ *
+ * When a child has ended, or has to end, the runner kills it and every other process of the service
+ * except install, and then empties the state directory (nb_state_empty()). Otherwise a process that
+ * the child left could change files between check and use, and would keep running in an active
+ * service. Whatever the child has left, the runner is then ready for the next one.
+ *
+ * The child that reads metadata cannot write to any file.
  *
  * The child cannot use systemd's notification socket (NotifyAccess=main). Each datagram that it
  * sends on descriptor NB_STATUS_FD is one status text, and maybe the failure that it is about; this
  * process reduces the text to one line and passes it to systemd, and the failure to last.json: at
  * most four a second, and the last one always.
- *
- * When the child has ended, or has to end, a third process kills it and every other process of the
- * service except this one, and then empties the state directory (nb_state_empty()). Otherwise a
- * process that the child left could change files between check and use, and would keep running in
- * an active service.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/failure.h"
 #include "install/state_directory.h"
 #include "install/tell.h"
 
+/* What a child is for. */
+enum nb_child_kind {
+        NB_CHILD_NONE,
+        NB_CHILD_METADATA,
+        NB_CHILD_JOIN,
+        NB_CHILD_REFRESH,
+        NB_CHILD_CONFIG,
+        _NB_CHILD_N,
+};
+
+struct nb_runner {
+        pid_t pid; /* 0: there is none */
+        int fd;    /* readable when the child has ended */
+};
+
+/* `state` belongs to the user of the children, which execute `program`. `is_service`: the control
+ * group of this process is that of the service. Afterwards, this process is confined
+ * (install/confine.h). NB_INTERNAL. */
+int nb_runner_begin(const struct nb_state *state, const char *program, bool is_service,
+                    struct nb_runner *ret_runner, struct nb_failure *f);
+
+/* How long the runner kills and removes what a child has left; what then remains stays until the
+ * next child ends. */
+#define NB_RUNNER_SWEEP_MAX_S 30
+
+/* Ends the runner, and waits for that. */
+void nb_runner_done(struct nb_runner *runner);
+
 struct nb_child {
-        const char *const *argv;      /* argv[0] is the path of the program */
-        const struct nb_state *state; /* its owner is the user of the child */
-        bool is_service;              /* the control group of this process is that of the service */
-        uint64_t timeout_ms;          /* NB_TIME_INFINITE: none */
-        struct nb_teller *teller;     /* gets the failures that the child reports; or NULL */
-        int sources_fd;               /* of nb_sources_pass(); closed once the child has it */
+        enum nb_child_kind kind;
+        uint64_t timeout_ms;      /* NB_TIME_INFINITE: none */
+        struct nb_teller *teller; /* gets the failures that the child reports; or NULL */
+        int sources_fd;           /* of nb_sources_pass(); closed once the child has it */
         /* Called after each status of the child. */
         void (*on_status)(void *userdata);
+        /* Called when the child has sent what it has found in metadata, at most four times a
+         * second; reads it from the channel. 1: the child has done its work, and ends; 0: it goes
+         * on. */
+        int (*on_found)(void *userdata, int channel);
         void *userdata;
 };
 
 /*
- * Returns 0 and how the child has ended. SIGINT and SIGTERM are passed on to the child if it runs
- * as the same user; otherwise systemd sends them to both. The child enforces the deadline itself;
- * if it has not ended NB_CHILD_GRACE_S later, it is killed: NB_JOIN_OVERDUE. NB_INTERNAL.
+ * Returns 0 and how the child has ended. SIGINT and SIGTERM are passed on to the child. It enforces
+ * the deadline itself; if it has not ended NB_CHILD_GRACE_S later, it is killed: NB_JOIN_OVERDUE,
+ * unless it has done its work. NB_INTERNAL.
  */
 #define NB_CHILD_GRACE_S 10
-#define NB_SWEEPER_MAX_S 30
 struct nb_child_end {
         int status;      /* exit status, or 128 + signal */
         int signal;      /* that killed it; 0: none */
+        bool is_done;    /* on_found() has said so */
         bool is_stopped; /* SIGINT has asked this process to stop, as `systemctl stop` does
                             (KillSignal=) */
 };
-int nb_child_run(const struct nb_child *child, struct nb_child_end *ret_end, struct nb_failure *f);
-
-/* Ends this process by the signal that has killed the child, so that Restart=on-abnormal applies.
- */
-void nb_child_end_like(int signal);
+int nb_child_run(const struct nb_runner *runner, const struct nb_child *child,
+                 struct nb_child_end *ret_end, struct nb_failure *f);

@@ -6,8 +6,8 @@
 
 #include "base/macro.h"
 #include "install/confine.h"
-#include "system/filter.h"
-#include "system/privilege.h"
+#include "os/filter.h"
+#include "os/privilege.h"
 
 /* The leak check of AddressSanitizer runs in another process, which traces this one. */
 #if defined(__SANITIZE_ADDRESS__)

@@ -6,11 +6,11 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "files/platform_note.h"
 #include "install/discard_token.h"
-#include "method/settings_documents.h"
-#include "system/log.h"
-#include "system/sources.h"
+#include "join_method/settings_documents.h"
+#include "os/sources.h"
+#include "state_files/platform_note.h"
+#include "systemd/log.h"
 
 #define REMOVED_MAX 1024
 
@@ -34,7 +34,7 @@ static const struct copy {
  * settings do not set token.discard. */
 static bool is_wanted(const struct nb_context *context) {
         const struct nb_settings *settings = &context->settings;
-        struct nb_record record;
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
 
         if (!nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD, NB_SETTINGS_DEFAULT_ORIGIN))
                 return settings->token_discard;

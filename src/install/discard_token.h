@@ -11,7 +11,7 @@
  * hypervisor or container manager (SMBIOS, fw_cfg), volumes, and user data.
  */
 
-#include "node/context.h"
+#include "node_state/context.h"
 
 /* Does nothing unless the settings request it, or the metadata of the last join did. Logs what was
  * removed, and a warning for each file that could not be removed: the join itself is complete. */

@@ -17,7 +17,7 @@
  */
 
 #include "base/buffer.h"
-#include "node/context.h"
+#include "node_state/context.h"
 
 #define NB_FLAGS_FILE "kubeadm-flags.env"
 #define NB_FLAGS_MAX (64 * 1024)

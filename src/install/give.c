@@ -10,11 +10,13 @@
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "files/platform_note.h"
-#include "files/refresh_settings.h"
+#include "base/text.h"
 #include "install/give.h"
-#include "kube/k3s_token.h"
-#include "system/sources.h"
+#include "join_method/plan.h"
+#include "kube_objects/k3s_token.h"
+#include "os/clock.h"
+#include "os/sources.h"
+#include "state_files/platform_note.h"
 
 #define NAMED_FILE_MAX (1024 * 1024) /* the largest such file is a CA bundle */
 #define PASSWORD_BYTES 16            /* as in k3s, which writes them in hex */
@@ -47,21 +49,57 @@ static int give_target(struct giving *giving, const char *path, struct nb_failur
         return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
 }
 
-/* Reads the files that node-bootstrap-platform.service has written, and the CA file for a discovery
- * file from a URL: metadata may name the URL, but not the CA file. */
-static int give_for_metadata(const struct nb_context *context, struct nb_failure *f) {
-        const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
-                                      NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
-                                      context->settings.url_ca_file };
+/* What decides which metadata is read, for how long, and whether node name and provider ID are
+ * wanted from there. */
+static bool is_about_metadata(enum nb_setting setting) {
+        return setting == NB_SETTING_METADATA_PROVIDER ||
+               setting == NB_SETTING_METADATA_NODE_NAME ||
+               setting == NB_SETTING_METADATA_PROVIDER_ID || setting == NB_SETTING_NODE_NAME ||
+               setting == NB_SETTING_PROVIDER_ID || setting == NB_SETTING_TIMEOUT;
+}
 
-        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+/* Without the settings. */
+static struct nb_plan *new_plan(const struct nb_install *install) {
+        struct nb_plan *plan = calloc(1, sizeof(*plan));
+
+        if (!plan)
+                return NULL;
+        plan->state = install->node.inspection.state;
+        NB_TEXT_COPY(plan->valid_until, install->node.inspection.not_after);
+        NB_TEXT_COPY(plan->name, install->name);
+        plan->started_ms = install->started_ms > 0 ? install->started_ms : nb_now_ms();
+        plan->metadata_usec = install->metadata_usec;
+        return plan;
+}
+
+int nb_give_for_metadata(const struct nb_install *install, struct nb_sources *ret_sources,
+                         struct nb_failure *f) {
+        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
+                                             NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN };
+        _cleanup_(nb_freep) struct nb_plan *plan = new_plan(install);
+        struct nb_settings *chosen = calloc(1, sizeof(*chosen));
+        int r = plan && chosen ? 0 : -ENOMEM;
+
+        *ret_sources = (struct nb_sources){ .is_keeping = true };
+        if (r >= 0) {
+                *chosen = install->own.settings;
+                for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                        if (!is_about_metadata(i))
+                                NB_TEXT_COPY(chosen->origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
+                nb_settings_init(&plan->settings);
+                nb_settings_overlay(&plan->settings, chosen);
+                plan->settings.timeout_ms = install->timeout_ms;
+                r = nb_plan_put(ret_sources, plan, NULL);
+        }
+        free(chosen);
+        for (size_t i = 0; i < N_ELEMENTS(paths) && r >= 0; i++) {
                 _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
 
-                if (paths[i][0] && nb_sources_read(context->sources, paths[i], NAMED_FILE_MAX,
-                                                   &ignored, NULL) == -ENOMEM)
-                        return nb_failure_set_memory(f);
+                if (nb_sources_read(ret_sources, paths[i], NAMED_FILE_MAX, &ignored, NULL) ==
+                    -ENOMEM)
+                        r = -ENOMEM;
         }
-        return 0;
+        return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
 /* `join` could report only that the password is unusable, not why. */
@@ -145,15 +183,36 @@ static int give_client(struct giving *giving, const struct nb_settings *settings
         return r < 0 ? r : give_kubeconfig(giving, settings->kubeconfig, f);
 }
 
-int nb_give(const struct nb_context *context, bool is_client_needed, struct nb_failure *f) {
-        const struct nb_settings *settings = &context->settings;
+/* A k3s supervisor accepts a node's client certificate instead of a token, but not if it has
+ * expired or belongs to another node or cluster. */
+static bool is_client_needed(const struct nb_install *install) {
+        return install->context->bootstrap.issuer == NB_ISSUER_SUPERVISOR &&
+               (install->node.inspection.state == NB_NODE_STATE_ABSENT ||
+                install->node.inspection.state == NB_NODE_STATE_NOT_ROTATABLE);
+}
+
+/* The settled settings, in place of the documents. */
+static int put_plan(const struct nb_install *install) {
+        const struct nb_context *context = install->context;
+        _cleanup_(nb_freep) struct nb_plan *plan = new_plan(install);
+
+        if (!plan)
+                return -ENOMEM;
+        plan->settings = context->settings;
+        plan->settings.timeout_ms = install->timeout_ms;
+        nb_sources_drop_config(context->sources);
+        return nb_plan_put(context->sources, plan, &context->tokens);
+}
+
+int nb_give(const struct nb_install *install, struct nb_failure *f) {
+        const struct nb_context *context = install->context;
         struct giving giving = { context->root_fd, context->sources };
         char certificate[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
-        int r = 0;
+        int r = put_plan(install);
 
-        if (context->is_metadata_wanted)
-                r = give_for_metadata(context, f);
-        if (r >= 0 && context->bootstrap.issuer == NB_ISSUER_SUPERVISOR) {
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        if (context->bootstrap.issuer == NB_ISSUER_SUPERVISOR) {
                 r = make_password(context, f);
                 if (r >= 0)
                         r = give_target(&giving, NB_NODE_PASSWORD_FILE, f);
@@ -161,38 +220,17 @@ int nb_give(const struct nb_context *context, bool is_client_needed, struct nb_f
         if (r < 0)
                 return r;
         snprintf(certificate, sizeof(certificate), "%s/" NB_STORE_CURRENT,
-                 settings->certificate_directory);
-        if (is_client_needed)
-                return give_client(&giving, settings, certificate, f);
+                 context->settings.certificate_directory);
+        if (is_client_needed(install))
+                return give_client(&giving, &context->settings, certificate, f);
         /* nb_context_load() may have read it. */
         r = nb_sources_put(context->sources, NB_SOURCE_FILE, certificate, 0, NULL);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
-/* Passes the settings of the context as the only document. */
-static int put_settings(const struct nb_context *context) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-        struct nb_sources *sources = context->sources;
-        char path[PATH_MAX + 32];
-        int r;
-
-        nb_refresh_settings_format(&context->settings, true, &text);
-        if (text.error < 0)
-                return text.error;
-        snprintf(path, sizeof(path), "%s/config.yaml.d", sources->config_directory);
-        r = nb_sources_put(sources, NB_SOURCE_FOLDER, path, 0, NULL);
-        if (r >= 0)
-                r = nb_sources_put(sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG_NAME, 0,
-                                   NULL);
-        snprintf(path, sizeof(path), "%s/config.yaml", sources->config_directory);
-        if (r >= 0)
-                r = nb_sources_put(sources, NB_SOURCE_FILE, path, 0600,
-                                   &(struct nb_secret){ .data = text.data, .len = text.len });
-        return r;
-}
-
 int nb_give_for_refresh(const struct nb_context *context, enum nb_refresh refresh,
-                        struct nb_failure *f) {
+                        uint64_t timeout_ms, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_plan *plan = calloc(1, sizeof(*plan));
         static const char password[] = NB_NODE_PASSWORD_FILE;
         const struct nb_settings *settings = &context->settings;
         struct giving giving = { context->root_fd, context->sources };
@@ -205,12 +243,19 @@ int nb_give_for_refresh(const struct nb_context *context, enum nb_refresh refres
                 record,      /* from NB_REFRESH_RENEWAL on */
                 password,
         };
-        const size_t n = refresh == NB_REFRESH_CLUSTER ? 2 : refresh == NB_REFRESH_CONFIG ? 3 : 5;
+        const size_t n = refresh <= NB_REFRESH_CLUSTER ? 2 : refresh == NB_REFRESH_CONFIG ? 3 : 5;
         int r = 0;
 
         nb_sources_done(context->sources);
         context->sources->is_keeping = true;
-        if (put_settings(context) < 0)
+        if (!plan)
+                return nb_failure_set_memory(f);
+        plan->settings = *settings;
+        if (timeout_ms < settings->timeout_ms)
+                plan->settings.timeout_ms = timeout_ms;
+        if (refresh == NB_REFRESH_SERVER)
+                plan->settings.cluster_type = NB_CLUSTER_TYPE_K3S;
+        if (nb_plan_put(context->sources, plan, NULL) < 0)
                 return nb_failure_set_memory(f);
         snprintf(record, sizeof(record), "%s/" NB_RECORD_FILE, settings->certificate_directory);
         snprintf(certificate, sizeof(certificate), "%s/" NB_STORE_CURRENT,

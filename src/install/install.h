@@ -2,25 +2,27 @@
 #pragma once
 
 /*
- * The steps of install before and after `join` runs. The caller must hold the lock of
- * system/lock.h.
+ * The steps of install before and after a child runs. The caller must hold the lock of
+ * state_files/lock.h. Settings are settled once: no step reads them again.
  */
-
-#include <stdbool.h>
 
 #include "base/failure.h"
-#include "files/handoff.h"
-#include "node/context.h"
+#include "install/child.h"
+#include "install/give.h"
+
+void nb_install_done(struct nb_install *install);
 
 /*
- * Finishes an installation that a crash interrupted, sets *inspection to the state of this machine,
- * and, if `is_child_run`, reads the files that the child needs (install/give.h). Returns 1 if
- * `join` must run or, if this machine has joined, `refresh --kubelet-config`; 0 if nothing is left
- * to do.
+ * Finishes an installation that a crash interrupted, and sets install->node to the state of this
+ * machine. Returns the kind of the child that must run, and reads the files that it needs
+ * (install/give.h), unless it reads metadata; NB_CHILD_NONE if nothing is left to do.
  */
-int nb_install_begin(struct nb_context *context, bool is_child_run,
-                     struct nb_inspection *inspection, struct nb_failure *f);
+int nb_install_begin(struct nb_install *install, struct nb_failure *f);
 
-/* Inspects this machine again, verifies the handoff of `join`, and writes kubelet's files. 0. */
-int nb_install_end(struct nb_context *context, struct nb_inspection *inspection,
-                   struct nb_failure *f);
+/* After metadata was read. As above: NB_CHILD_JOIN, or what follows a join. */
+int nb_install_settled(struct nb_install *install, struct nb_failure *f);
+
+/* Inspects this machine again, verifies what `join` or `refresh` has left, and writes kubelet's
+ * files. NB_CHILD_NONE; NB_CHILD_CONFIG after a join: the machine has joined, and nothing that
+ * follows can fail the join. */
+int nb_install_end(struct nb_install *install, struct nb_failure *f);

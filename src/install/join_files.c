@@ -8,16 +8,17 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/digest.h"
-#include "files/refresh_settings.h"
 #include "install/flags.h"
 #include "install/join_files.h"
 #include "install/runtime.h"
-#include "kube/kubeconfig_format.h"
-#include "method/cluster_identity.h"
+#include "join_method/cluster_identity.h"
+#include "kube_objects/kubeconfig_format.h"
+#include "os/clock.h"
 #include "settings/kubelet_env.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "state_files/refresh_settings.h"
+#include "systemd/log.h"
 
 /* --- What each file has --- */
 
@@ -40,11 +41,13 @@ static int build_env(struct nb_join_files *files, struct nb_swap *file) {
         return 1;
 }
 
-/* A running kubelet does not load a certificate that it has not renewed itself. */
+/* A running kubelet does not load a certificate that it has not renewed itself, nor a server in
+ * place of one that is dead. */
 static int build_restart(struct nb_join_files *files, struct nb_swap *file) {
         nb_buffer_append_string(&file->text, "kubelet.service\n");
         return files->pass == NB_PASS_REFRESH &&
-               (files->context->settings.restart_kubelet || files->pem_name[0]);
+               (files->context->settings.restart_kubelet || files->pem_name[0] ||
+                nb_record_is_by_supervisor(&files->record));
 }
 
 static int build_client_ca(struct nb_join_files *files, struct nb_swap *file) {
@@ -89,8 +92,6 @@ static bool adopt_ca(struct nb_join_files *files) {
                                                    .malformed = NB_INSTALLED_MALFORMED,
                                                    .mismatch = NB_INSTALLED_MALFORMED };
         const struct nb_secret *present = &files->present[NB_FILE_CA];
-        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(sizeof(files->record.ca) -
-                                                                        1);
         struct nb_failure ignored = { 0 };
 
         const int found = files->found[NB_FILE_CA];
@@ -99,15 +100,15 @@ static bool adopt_ca(struct nb_join_files *files) {
                 return found != -ENOENT && found != -EBADF;
         if (!strcmp(text_of(present), files->record.ca))
                 return true;
-        if (nb_ca_select(text_of(present), present->len, &all, &pem, NULL, &ignored) < 0)
+        if (nb_ca_select(text_of(present), present->len, &all, &files->ca, NULL, &ignored) < 0)
                 return strstr(text_of(present), "-----END CERTIFICATE-----") != NULL;
-        memcpy(files->record.ca, pem.data, pem.len + 1);
+        files->record.ca = files->ca.data;
         return true;
 }
 
 /* The CA file may be that of another program, if the kubeconfig is. */
 static int build_ca(struct nb_join_files *files, struct nb_swap *file) {
-        if (!files->record.ca[0])
+        if (!files->record.ca)
                 return 0;
         if (files->pass == NB_PASS_REPAIR &&
             ((!is_kubeconfig_lost(files) && !nb_join_files_is_ours(files, NB_FILE_KUBECONFIG)) ||
@@ -130,22 +131,13 @@ static int build_instance(struct nb_join_files *files, struct nb_swap *file) {
         return files->record.runtime_endpoint[0] != '\0';
 }
 
-static int build_config(struct nb_join_files *files, struct nb_swap *file) {
-        const struct nb_buffer *config = files->accepted ? &files->accepted->kubelet_config : NULL;
-
-        if (!config || config->len == 0 || !nb_config_is_wanted(files->context))
-                return 0;
-        nb_buffer_append(&file->text, config->data, config->len);
-        return 1;
-}
-
 static int build_kubeconfig(struct nb_join_files *files, struct nb_swap *file) {
         const struct nb_record *record = &files->record;
         struct nb_cluster cluster = { .server = record->server };
 
-        memcpy(cluster.tls_server_name, record->tls_server_name, sizeof(record->tls_server_name));
-        memcpy(cluster.proxy_url, record->proxy_url, sizeof(record->proxy_url));
-        nb_kubeconfig_format(&cluster, record->ca[0] ? files->context->settings.ca_file : NULL,
+        NB_TEXT_COPY(cluster.tls_server_name, record->tls_server_name);
+        NB_TEXT_COPY(cluster.proxy_url, record->proxy_url);
+        nb_kubeconfig_format(&cluster, record->ca ? files->context->settings.ca_file : NULL,
                              files->files[NB_FILE_LINK].path, &file->text);
         return files->pass != NB_PASS_REPAIR || is_kubeconfig_lost(files);
 }
@@ -172,7 +164,6 @@ const struct nb_join_file_row nb_join_file_rows[_NB_FILE_N] = {
         [NB_FILE_FLAGS] = { KUBELET(NB_FLAGS_FILE), 0644, build_flags, .is_foreign_kept = true },
         [NB_FILE_INSTANCE] = { KUBELET(NB_INSTANCE_FILE), 0644, build_instance,
                                .is_foreign_kept = true },
-        [NB_FILE_CONFIG] = { 0, NB_KUBELET_CONFIG_PATH, 0644, build_config, .is_kubelets = true },
         [NB_FILE_LINK] = { STORE(NB_STORE_CURRENT), S_IFLNK, build_link, .is_set_aside = true },
         [NB_FILE_KUBECONFIG] = { IN(kubeconfig), "", 0600, build_kubeconfig, .is_set_aside = true },
 };
@@ -192,6 +183,7 @@ struct nb_join_files *nb_join_files_new(const struct nb_context *context, enum n
         files->pass = pass;
         files->store_fd = -1;
         files->begun_usec = nb_now_usec();
+        files->ca = (struct nb_buffer)NB_BUFFER_INIT(NB_CA_FILE_MAX);
         files->previous = previous ? previous : &none;
         if (previous)
                 files->record = *previous;
@@ -213,8 +205,10 @@ void nb_join_files_freep(struct nb_join_files **files) {
                 nb_swap_done(&(*files)->files[i]);
                 nb_secret_done(&(*files)->present[i]);
         }
-        if (*files)
+        if (*files) {
                 nb_closep(&(*files)->store_fd);
+                nb_buffer_done(&(*files)->ca);
+        }
         free(*files);
 }
 
@@ -322,8 +316,7 @@ static int add_hashes(struct nb_join_files *files, enum nb_join_file i) {
         const struct nb_swap *file = &files->files[i];
         int r = 0;
 
-        if ((!file->is_wanted && files->pass == NB_PASS_REPAIR) || row->is_own ||
-            row->is_kubelets || i == NB_FILE_LINK)
+        if ((!file->is_wanted && files->pass == NB_PASS_REPAIR) || row->is_own || i == NB_FILE_LINK)
                 return 0;
         if (nb_join_files_is_ours(files, i))
                 r = add_hash(files, present->data, present->len);

@@ -32,8 +32,8 @@
 #include "install/accept.h"
 #include "install/certificate_store.h"
 #include "install/swap.h"
-#include "node/context.h"
-#include "node/present.h"
+#include "node_state/context.h"
+#include "node_state/present.h"
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
@@ -50,7 +50,6 @@ enum nb_join_file {
         NB_FILE_CA,
         NB_FILE_FLAGS,
         NB_FILE_INSTANCE,
-        NB_FILE_CONFIG,
         NB_FILE_LINK,
         NB_FILE_KUBECONFIG, /* last: the commit point */
         _NB_FILE_N,
@@ -71,7 +70,8 @@ struct nb_join_files {
         bool is_serving_copied; /* kubelet has signed its serving certificate on another machine,
                                    of which this one is a copy */
         const struct nb_record *previous; /* of the last join, as it was read; empty without one */
-        struct nb_record record;          /* as it will be written; begins as a copy */
+        struct nb_record record; /* as it will be written; begins as a copy, and borrows the CA */
+        struct nb_buffer ca; /* for record.ca, if it is neither the previous nor the accepted one */
         struct nb_swap files[_NB_FILE_N];
         struct nb_secret present[_NB_FILE_N]; /* what is there; of a link, its target */
         int found[_NB_FILE_N];                /* 0; -ENOENT; -errno if it cannot be read */
@@ -87,7 +87,6 @@ struct nb_join_file_row {
         /* Appends the contents: 1; 0 if this pass does not write it; -errno. */
         int (*build)(struct nb_join_files *files, struct nb_swap *file);
         bool is_own;          /* of node-bootstrap: a reset always removes it */
-        bool is_kubelets;     /* a reset never removes it */
         bool is_supervised;   /* from a supervisor of k3s */
         bool is_set_aside;    /* an existing one is renamed, not replaced */
         bool is_foreign_kept; /* an existing one that is not ours stays */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "files/refresh_settings.h"
+#include "base/text.h"
 #include "install/accept.h"
 #include "install/give.h"
 #include "install/join_files.h"
@@ -16,10 +17,12 @@
 #include "install/repair.h"
 #include "install/state_directory.h"
 #include "install/write.h"
-#include "kube/kubelet_config.h"
-#include "node/present.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "kube_objects/kubelet_config.h"
+#include "node_state/present.h"
+#include "os/addresses.h"
+#include "os/clock.h"
+#include "state_files/refresh_settings.h"
+#include "systemd/log.h"
 
 /* Prepares a refresh of the files that a join of this program wrote. NB_REFRESH_INAPPLICABLE. */
 static int open_files(const struct nb_context *context, const struct nb_node *node,
@@ -37,12 +40,67 @@ static int open_files(const struct nb_context *context, const struct nb_node *no
                 return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0,
                                       "'%s' was not written by node-bootstrap",
                                       context->settings.kubeconfig);
-        if (!record->ca[0])
+        if (!record->ca)
                 return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0,
                                       "this machine trusts the CAs of the system");
         files->node = node;
         *ret_files = TAKE(files);
         return 0;
+}
+
+/* "a,b" */
+static bool has_address(const char *list, const char *address) {
+        size_t n = strlen(address);
+
+        for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
+                if (strcspn(p, ",") == n && !strncmp(p, address, n))
+                        return true;
+        return false;
+}
+
+/*
+ * Whether kubelet's serving certificate, if a join has written it, is for an address that this
+ * machine no longer has, or not for those of node-ip. Decided here, so that the network side gets
+ * kubelet's key only for a renewal.
+ */
+static bool is_serving_stale(const struct nb_context *context) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        _cleanup_(nb_buffer_done) struct nb_buffer own = NB_BUFFER_INIT(NB_ADDRESSES_MAX);
+        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_SERVING) + 1], name[INET6_ADDRSTRLEN],
+                node_ips[NB_NODE_IPS_SIZE];
+        struct in6_addr bytes;
+        int r;
+
+        snprintf(path, sizeof(path), "%s/" NB_STORE_SERVING,
+                 context->settings.certificate_directory);
+        if (nb_path_read(context->root_fd, path, NB_HANDOFF_MAX, &pem) < 0 ||
+            nb_certificates_parse(pem.data, pem.len, true, &chain) < 0)
+                return false;
+        nb_settings_node_ips(&context->settings, node_ips);
+        for (size_t at = 0, len; node_ips[at]; at += len + (node_ips[at + len] == ',')) {
+                len = strcspn(node_ips + at, ",");
+                snprintf(name, sizeof(name), "%.*s", (int)len, node_ips + at);
+                if (nb_certificate_is_for(chain, name))
+                        continue;
+                nb_log(LOG_NOTICE, NB_NONE,
+                       "kubelet's serving certificate is not for %s, which is in node-ip", name);
+                return true;
+        }
+        /* Without any address, this machine is not connected. */
+        if (!node_ips[0] && (nb_addresses_read(&own) < 0 || own.len == 0))
+                return false;
+        for (unsigned n = 0; (r = nb_certificate_name(chain, 0, n, name, sizeof(name))) >= 0; n++) {
+                if (r == 0 || !strcmp(name, "127.0.0.1") ||
+                    inet_pton(strchr(name, ':') ? AF_INET6 : AF_INET, name, &bytes) != 1 ||
+                    (node_ips[0] ? has_address(node_ips, name) : nb_addresses_contain(&own, name)))
+                        continue;
+                nb_log(LOG_NOTICE, NB_NONE,
+                       "kubelet's serving certificate is for %s, which is no longer %s", name,
+                       node_ips[0] ? "in node-ip" : "an address of this machine");
+                return true;
+        }
+        return false;
 }
 
 /* k3s has no cluster-info, so there is nothing else to refresh. */
@@ -51,7 +109,7 @@ static bool is_renewal_due(const struct nb_context *context, const struct nb_pre
                renewal = nb_record_renewal(&present->record, not_after);
         char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
 
-        if (context->now >= renewal)
+        if (context->now >= renewal || is_serving_stale(context))
                 return true;
         nb_time_format(renewal, from);
         nb_time_format(not_after, until);
@@ -64,6 +122,7 @@ static bool is_renewal_due(const struct nb_context *context, const struct nb_pre
 int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, struct nb_failure *f) {
         _cleanup_(nb_join_files_freep) struct nb_join_files *files = NULL;
         const struct nb_present *present = &node->present;
+        enum nb_refresh refresh = NB_REFRESH_CLUSTER;
         bool is_supervised;
         int r = nb_repair(context, node, f);
 
@@ -76,10 +135,16 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, str
         if (r < 0)
                 return r;
         is_supervised = nb_record_is_by_supervisor(&present->record);
-        if (is_supervised && !is_renewal_due(context, present))
-                return 0;
-        r = nb_give_for_refresh(context, is_supervised ? NB_REFRESH_RENEWAL : NB_REFRESH_CLUSTER,
-                                f);
+        if (is_supervised)
+                nb_log_field(NB_FIELD_CLUSTER, "k3s");
+        if (is_supervised && !is_renewal_due(context, present)) {
+                if (context->settings.n_endpoints < 2)
+                        return 0;
+                refresh = NB_REFRESH_SERVER;
+        } else if (is_supervised) {
+                refresh = NB_REFRESH_RENEWAL;
+        }
+        r = nb_give_for_refresh(context, refresh, NB_TIME_INFINITE, f);
         return r < 0 ? r : 1;
 }
 
@@ -113,30 +178,47 @@ static int accept_renewal(struct nb_join_files *files, const struct nb_state *st
                                       f);
 }
 
+/* The API server of RKE2 is on the same machine as its supervisor. */
+static bool is_listed(const struct nb_settings *settings, const struct nb_url *server) {
+        for (unsigned i = 0; i < settings->n_endpoints; i++) {
+                struct nb_url endpoint = settings->endpoints[i];
+
+                if (endpoint.port == NB_RKE2_SUPERVISOR_PORT)
+                        endpoint.port = NB_API_SERVER_PORT;
+                if (nb_url_is_equal(&endpoint, server))
+                        return true;
+        }
+        return false;
+}
+
 /* Puts the cluster's CA and server into the record. */
 static int accept_cluster(struct nb_join_files *files, struct nb_accepted *accepted,
                           struct nb_failure *f) {
         struct nb_cluster *cluster = &accepted->handoff.cluster;
         struct nb_record *record = &files->record;
         const struct nb_record *previous = files->previous;
-        struct nb_buffer ca = NB_BUFFER_IN(record->ca);
         int r;
 
         r = nb_ca_renew(previous->ca, strlen(previous->ca), cluster->ca, cluster->ca_len,
-                        NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &ca, &accepted->selection, f);
+                        NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &files->ca,
+                        &accepted->selection, f);
         if (r < 0)
                 return r;
+        files->record.ca = files->ca.data;
         record->server = cluster->server;
-        memcpy(record->tls_server_name, cluster->tls_server_name, sizeof(record->tls_server_name));
-        memcpy(record->proxy_url, cluster->proxy_url, sizeof(record->proxy_url));
+        NB_TEXT_COPY(record->tls_server_name, cluster->tls_server_name);
+        NB_TEXT_COPY(record->proxy_url, cluster->proxy_url);
         if (nb_record_is_by_supervisor(record) &&
-            (r > 0 || !nb_url_is_equal(&record->server, &previous->server) ||
+            (r > 0 ||
+             (!nb_url_is_equal(&record->server, &previous->server) &&
+              !is_listed(&files->context->settings, &record->server)) ||
              strcmp(record->tls_server_name, previous->tls_server_name) != 0 ||
              strcmp(record->proxy_url, previous->proxy_url) != 0))
                 return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EPERM,
                                       "'" NB_REFRESH_FILE
-                                      "' names another CA or server, but on this node a refresh "
-                                      "renews only certificates");
+                                      "' names another CA, or a server that is not in "
+                                      "discovery.endpoints, but on this node a refresh replaces "
+                                      "neither");
         return 0;
 }
 
@@ -188,7 +270,11 @@ int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
         if (r < 0 || !files)
                 return r == -ENOENT && f->code == NB_NONE ? 0 : r;
         files->accepted = &accepted;
-        nb_time_format(context->now, files->record.refreshed_at);
+        /* With k3s, the time from which the next renewal is counted. */
+        if (accepted.pem.len > 0 || !nb_record_is_by_supervisor(&files->record)) {
+                nb_time_format(context->now, files->record.refreshed_at);
+                files->record.renewal_failure[0] = '\0';
+        }
         r = nb_join_files_write(files, f);
         if (r <= 0)
                 return r;
@@ -202,7 +288,7 @@ int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
 /* --- The timer --- */
 
 static bool is_by_supervisor(const struct nb_context *context) {
-        struct nb_record record;
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
 
         return nb_context_read_record(context, &record) > 0 && nb_record_is_by_supervisor(&record);
 }
@@ -242,6 +328,24 @@ bool nb_refresh_is_due(const struct nb_context *context) {
                context->now - last >= NB_REFRESH_PERIOD_S;
 }
 
+void nb_refresh_note_failure(int root_fd, enum nb_code code) {
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        const struct nb_record *record = &node.present.record;
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        if (nb_node_inspect_disk(root_fd, &node, &ignored) < 0 || !node.present.has_record ||
+            !node.present.chain || !nb_record_is_by_supervisor(record) ||
+            time(NULL) < nb_record_renewal(record, nb_certificate_not_after(node.present.chain, 0)))
+                return;
+        r = nb_node_record_renewal(&node, code);
+        if (r < 0)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "cannot note in '" NB_RECORD_FILE "' that the renewal "
+                       "has failed: %s",
+                       strerror(-r));
+}
+
 void nb_refresh_remember(const struct nb_context *context) {
         _cleanup_(nb_closep) int folder_fd = open_mark_folder(context);
 
@@ -251,32 +355,39 @@ void nb_refresh_remember(const struct nb_context *context) {
 
 /* --- kubelet's configuration --- */
 
-int nb_config_begin(const struct nb_context *context, struct nb_failure *f) {
+int nb_config_begin(const struct nb_context *context, uint64_t timeout_ms, struct nb_failure *f) {
         int r;
 
         if (!nb_config_is_wanted(context))
                 return 0;
-        r = nb_give_for_refresh(context, NB_REFRESH_CONFIG, f);
+        r = nb_give_for_refresh(context, NB_REFRESH_CONFIG, timeout_ms, f);
         return r < 0 ? r : 1;
 }
 
 int nb_config_install(const struct nb_context *context, const struct nb_state *state,
                       struct nb_failure *f) {
-        _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
+        _cleanup_(nb_buffer_done) struct nb_buffer config = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
+        const char *ca_file = context->settings.ca_file;
         char client_ca[NB_CLIENT_CA_PATH_MAX];
-        struct nb_record record;
         int r;
 
-        if (!nb_state_has(state, NB_KUBELET_CONFIG_FILE) || !nb_config_is_wanted(context))
+        if (!nb_config_is_wanted(context))
                 return 0;
         r = nb_context_read_record(context, &record);
         if (r < 0)
                 return nb_failure_set_memory(f);
         nb_settings_client_ca(&context->settings, client_ca);
-        r = nb_accept_kubelet_config(state,
-                                     r > 0 && nb_record_is_by_supervisor(&record)
-                                             ? client_ca
-                                             : context->settings.ca_file,
-                                     &accepted, f);
-        return r < 0 ? r : nb_write_config(context, &accepted, f);
+        if (r > 0 && nb_record_is_by_supervisor(&record))
+                ca_file = client_ca;
+        else if (r > 0 && !record.ca[0])
+                ca_file = NULL; /* the system's CAs */
+        r = nb_accept_kubelet_config(state, ca_file, &config, f);
+        if (r == -ENOENT && f->code == NB_NONE)
+                return 0;
+        if (r >= 0)
+                r = nb_write_config(context, &config, f);
+        if (r >= 0)
+                nb_log_status("Joined; kubelet's configuration was read from the cluster");
+        return r;
 }

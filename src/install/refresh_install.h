@@ -17,22 +17,26 @@
  */
 
 #include "base/failure.h"
-#include "files/handoff.h"
 #include "install/state_directory.h"
-#include "node/context.h"
-#include "node/present.h"
+#include "node_state/context.h"
+#include "node_state/present.h"
+#include "state_files/handoff.h"
 
 /* A timer starts the refresh once an hour. After a success, the next refresh that looks for a CA or
  * server is a day later: 24 h, less half of the timer's period. */
 #define NB_REFRESH_PERIOD_S (24 * 3600 - 1800)
 
 /* For a machine that has joined: creates or removes the mark on which the timer depends
- * (files/refresh_settings.h). */
+ * (state_files/refresh_settings.h). */
 void nb_refresh_set_automatic(const struct nb_context *context);
 
 /* Whether a refresh that the timer has started is due. True if a supervisor has issued the
  * certificate: nb_refresh_begin() then decides. */
 bool nb_refresh_is_due(const struct nb_context *context);
+
+/* Notes in the record why the renewal of the certificate has failed, for `status` and the next
+ * start of the service. The next renewal or join forgets it. Does nothing if none was due. */
+void nb_refresh_note_failure(int root_fd, enum nb_code code);
 
 /* If the refresh is automatic, remembers that it has succeeded. */
 void nb_refresh_remember(const struct nb_context *context);
@@ -51,7 +55,7 @@ int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
  * `cluster`. Loads what `refresh --kubelet-config` needs into the sources, and returns 1; 0 if
  * nothing is missing.
  */
-int nb_config_begin(const struct nb_context *context, struct nb_failure *f);
+int nb_config_begin(const struct nb_context *context, uint64_t timeout_ms, struct nb_failure *f);
 
 /* Verifies and installs what it has left, if anything. NB_HANDOFF_*, NB_TARGET_UNWRITABLE. */
 int nb_config_install(const struct nb_context *context, const struct nb_state *state,

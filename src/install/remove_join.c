@@ -11,8 +11,8 @@
 #include "install/join_files.h"
 #include "install/remove_join.h"
 #include "install/state_directory.h"
-#include "kube/kubeconfig.h"
-#include "method/cluster_identity.h"
+#include "join_method/cluster_identity.h"
+#include "kube_objects/kubeconfig.h"
 
 #define FOREIGN "used by a kubeconfig that the join did not write"
 
@@ -132,8 +132,7 @@ static int remove_row(struct reset *reset, enum nb_join_file i, struct nb_failur
         const char *path = files->files[i].path, *why = NULL;
         int r = 0;
 
-        if (row->is_kubelets ||
-            (row->is_supervised && !nb_record_is_by_supervisor(files->previous)))
+        if (row->is_supervised && !nb_record_is_by_supervisor(files->previous))
                 return 0;
         if (!row->is_own)
                 r = nb_join_files_read(files, i);

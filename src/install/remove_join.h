@@ -19,7 +19,7 @@
  */
 
 #include "base/failure.h"
-#include "node/context.h"
+#include "node_state/context.h"
 
 /* Prints a line for each file. `last`: its record, or NULL. NB_RESET_UNFINISHED. */
 int nb_remove_join(const struct nb_context *context, const struct nb_record *last,

@@ -2,11 +2,12 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "files/refresh_settings.h"
+#include "base/text.h"
 #include "install/join_files.h"
 #include "install/repair.h"
-#include "node/machine_facts.h"
-#include "system/log.h"
+#include "node_state/machine_facts.h"
+#include "state_files/refresh_settings.h"
+#include "systemd/log.h"
 
 static void report(const struct nb_join_files *files) {
         for (unsigned i = NB_FILE_MARK; i < _NB_FILE_N; i++)
@@ -33,8 +34,7 @@ int nb_repair(const struct nb_context *context, const struct nb_node *node, stru
                              nb_node_state_has_fallback(node->inspection.state);
         (void)nb_facts_complete(&node->facts, &files->record.facts);
         if (socket[0])
-                memcpy(files->record.runtime_endpoint, socket,
-                       sizeof(files->record.runtime_endpoint));
+                NB_TEXT_COPY(files->record.runtime_endpoint, socket);
         if (nb_refresh_settings_keep(&context->settings, &files->record) < 0)
                 return nb_failure_set_memory(f);
         r = nb_join_files_write(files, f);

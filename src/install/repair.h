@@ -12,8 +12,8 @@
  */
 
 #include "base/failure.h"
-#include "node/context.h"
-#include "node/present.h"
+#include "node_state/context.h"
+#include "node_state/present.h"
 
 /* Does nothing on a machine that must join. As nb_join_files_write(). */
 int nb_repair(const struct nb_context *context, const struct nb_node *node, struct nb_failure *f);

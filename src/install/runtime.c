@@ -11,10 +11,10 @@
 #include "base/text.h"
 #include "codec/yaml.h"
 #include "install/runtime.h"
-#include "kube/kubelet_config.h"
+#include "kube_objects/kubelet_config.h"
 #include "settings/kubelet_unit.h"
-#include "system/log.h"
-#include "system/unit.h"
+#include "systemd/log.h"
+#include "systemd/unit.h"
 
 #define SCHEME "unix://"
 #define KEY NB_KUBELET_ENDPOINT_KEY ": \""

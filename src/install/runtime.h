@@ -16,11 +16,10 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "node/context.h"
-#include "system/unit.h"
+#include "node_state/context.h"
+#include "systemd/unit.h"
 
 #define NB_INSTANCE_FILE "instance-config.yaml"
-#define NB_INSTANCE_MAX 4096
 
 struct nb_runtime {
         char endpoint[NB_SETTINGS_PATH_MAX]; /* unix:///run/containerd/containerd.sock */

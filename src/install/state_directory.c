@@ -8,11 +8,11 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "files/handoff.h"
 #include "install/state_directory.h"
-#include "kube/kubelet_config.h"
-#include "system/clock.h"
-#include "system/sources.h"
+#include "kube_objects/kubelet_config.h"
+#include "os/clock.h"
+#include "os/sources.h"
+#include "state_files/handoff.h"
 
 #define DEPTH_MAX 32 /* each level needs two descriptors, of the 1024 that the unit permits */
 
@@ -76,7 +76,6 @@ static const char *const names[] = {
         NB_HANDOFF_FILE,        "." NB_HANDOFF_FILE ".tmp",
         NB_PENDING_KEY_FILE,    "." NB_PENDING_KEY_FILE ".tmp",
         NB_KUBELET_CONFIG_FILE, "." NB_KUBELET_CONFIG_FILE ".tmp",
-        NB_METADATA_FILE,       "." NB_METADATA_FILE ".tmp",
         NB_REFRESH_FILE,        "." NB_REFRESH_FILE ".tmp",
 };
 
@@ -111,10 +110,16 @@ static bool is_known_file(const struct nb_state *state, const char *name) {
         return false;
 }
 
-static bool empty_folder(const struct nb_state *state, int folder_fd, unsigned depth);
+struct emptying {
+        const struct nb_state *state;
+        uint64_t deadline_ms;
+};
 
-static bool remove_entry(const struct nb_state *state, int folder_fd, const char *name,
+static bool empty_folder(const struct emptying *emptying, int folder_fd, unsigned depth);
+
+static bool remove_entry(const struct emptying *emptying, int folder_fd, const char *name,
                          unsigned depth) {
+        const struct nb_state *state = emptying->state;
         _cleanup_(nb_closep) int fd = -1;
         char moved[2 * 8 + 1];
         bool is_any;
@@ -131,25 +136,27 @@ static bool remove_entry(const struct nb_state *state, int folder_fd, const char
                 return renameat(folder_fd, name, state->fd, moved) == 0;
         }
         fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        is_any = fd >= 0 && empty_folder(state, fd, depth - 1);
+        is_any = fd >= 0 && empty_folder(emptying, fd, depth - 1);
         return unlinkat(folder_fd, name, AT_REMOVEDIR) == 0 || is_any;
 }
 
 /* Removes the entries of a folder. Moves a directory that is nested too deeply to the top of the
  * state directory. Returns whether anything was removed or moved. */
-static bool empty_folder(const struct nb_state *state, int folder_fd, unsigned depth) {
+static bool empty_folder(const struct emptying *emptying, int folder_fd, unsigned depth) {
         _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(folder_fd);
         struct dirent *entry;
         bool is_any = false;
 
-        while (folder && (entry = readdir(folder)))
-                is_any |= remove_entry(state, folder_fd, entry->d_name, depth);
+        while (folder && nb_now_ms() < emptying->deadline_ms && (entry = readdir(folder)))
+                is_any |= remove_entry(emptying, folder_fd, entry->d_name, depth);
         return is_any;
 }
 
-void nb_state_empty(const struct nb_state *state) {
+void nb_state_empty(const struct nb_state *state, uint64_t deadline_ms) {
+        const struct emptying emptying = { state, deadline_ms };
+
         (void)fchmod(state->fd, 0700);
-        while (empty_folder(state, state->fd, DEPTH_MAX))
+        while (empty_folder(&emptying, state->fd, DEPTH_MAX))
                 ;
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/failure.h"
 #include "base/secret.h"
-#include "files/state_file.h"
+#include "state_files/state_file.h"
 
 struct nb_state {
         int fd;
@@ -27,7 +27,7 @@ int nb_state_open(struct nb_state *ret_state, struct nb_failure *f);
 int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
                   struct nb_failure *f);
 
-/* Reads and parses one of the files of files/handoff.h. As nb_state_read(). */
+/* Reads and parses one of the files of state_files/handoff.h. As nb_state_read(). */
 int nb_state_parse(const struct nb_state *state, const char *name,
                    const struct nb_state_file *format, void *ret, struct nb_failure *f);
 
@@ -42,8 +42,8 @@ int nb_state_clear(const struct nb_state *state);
  * because it would make every join fail. */
 void nb_state_sweep(const struct nb_state *state);
 
-/* For a process of the owner: removes everything except files with one of these names. Follows no
- * links. Has no limit: the caller must set one. */
-void nb_state_empty(const struct nb_state *state);
+/* For a process of the owner: removes everything except files with one of these names, until
+ * `deadline_ms` (nb_now_ms()). Follows no links. */
+void nb_state_empty(const struct nb_state *state, uint64_t deadline_ms);
 
 void nb_state_done(struct nb_state *state);

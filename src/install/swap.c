@@ -8,8 +8,9 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "files/handoff.h"
+#include "base/text.h"
 #include "install/swap.h"
+#include "state_files/handoff.h"
 
 #define ASIDE_MAX 10000
 
@@ -169,7 +170,7 @@ int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f) {
                 r = n > NAME_MAX ? -ENAMETOOLONG
                                  : nb_file_rename_new(swap->folder_fd, swap->name, old_name);
                 if (r >= 0)
-                        memcpy(swap->old_name, old_name, sizeof(old_name));
+                        NB_TEXT_COPY(swap->old_name, old_name);
                 n = snprintf(old_name, sizeof(old_name), "%s" NB_ASIDE_SUFFIX ".%u", swap->name, i);
         }
         if (r >= 0 && fsync(swap->folder_fd) < 0)

@@ -8,13 +8,15 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "install/tell.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 static void write_file(const struct nb_teller *teller) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        _cleanup_(nb_closep) int folder_fd = nb_path_open(teller->root_fd, NB_LAST_FOLDER,
-                                                          O_RDONLY | O_DIRECTORY);
+        _cleanup_(nb_closep) int folder_fd = -1;
 
+        if (teller->is_silent)
+                return;
+        folder_fd = nb_path_open(teller->root_fd, NB_LAST_FOLDER, O_RDONLY | O_DIRECTORY);
         if (folder_fd >= 0 && nb_state_file_format(&nb_last_file, &teller->last, &text) >= 0)
                 (void)nb_file_write(folder_fd, NB_LAST_NAME, 0644, text.data, text.len);
 }
@@ -41,13 +43,19 @@ void nb_tell(struct nb_teller *teller, const char *state, const struct nb_failur
         last = &teller->last;
         NB_TEXT_COPY_LINE(last->state, state);
         nb_time_format(time(NULL), teller->begun);
-        memcpy(last->since, teller->begun, sizeof(last->since));
+        NB_TEXT_COPY(last->since, teller->begun);
         if (f) {
+                char csr[NB_FIELD_SIZE];
+
+                /* The next start continues with this request. */
+                memcpy(csr, last->fields[NB_FIELD_CSR], sizeof(csr));
                 forget_failure(last);
                 NB_TEXT_COPY_LINE(last->code, nb_failure_info(f->code)->slug);
                 NB_TEXT_COPY_LINE(last->detail, f->detail);
                 for (unsigned i = 0; i < _NB_FIELD_N; i++)
                         NB_TEXT_COPY_LINE(last->fields[i], nb_field_value((enum nb_field)i));
+                if (!last->fields[NB_FIELD_CSR][0])
+                        memcpy(last->fields[NB_FIELD_CSR], csr, sizeof(csr));
         }
         write_file(teller);
 }
@@ -90,7 +98,7 @@ void nb_tell_heard(struct nb_teller *teller, const char *text) {
         last = &teller->last;
         before = *last;
         forget_failure(last);
-        memcpy(last->since, teller->begun, sizeof(last->since));
+        NB_TEXT_COPY(last->since, teller->begun);
         /* The first line is the status. */
         for (const char *end = strchr(text, '\n'); end; end = strchr(end + 1, '\n'))
                 hear_line(last, end + 1, strcspn(end + 1, "\n"));

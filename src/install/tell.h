@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes last.json (files/last.h). Failures are ignored: a full disk must not prevent a join. */
+/* Writes last.json (state_files/last.h). Failures are ignored: a full disk must not prevent a join.
+ */
 
-#include "files/last.h"
+#include "state_files/last.h"
 
 struct nb_teller {
         int root_fd;
+        bool is_silent; /* writes nothing: only .last is wanted */
         struct nb_last last;
         char begun[32]; /* when .last.state was set */
 };

@@ -9,15 +9,15 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "files/refresh_settings.h"
 #include "install/flags.h"
 #include "install/join_files.h"
 #include "install/runtime.h"
 #include "install/write.h"
-#include "kube/kubelet_config.h"
-#include "node/machine_facts.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "kube_objects/kubelet_config.h"
+#include "node_state/machine_facts.h"
+#include "os/clock.h"
+#include "state_files/refresh_settings.h"
+#include "systemd/log.h"
 
 /* --- The record --- */
 
@@ -29,7 +29,7 @@ static int record_kubelet(struct nb_record *record, const struct nb_context *con
 
         if (r < 0)
                 return r;
-        memcpy(record->runtime_endpoint, runtime.endpoint, sizeof(runtime.endpoint));
+        NB_TEXT_COPY(record->runtime_endpoint, runtime.endpoint);
         nb_flags_format(context, runtime.is_remote_needed, &words);
         return words.error;
 }
@@ -41,7 +41,6 @@ static int make_record(struct nb_join_files *files) {
         struct nb_record *record = &files->record;
         const struct nb_handoff *handoff = &accepted->handoff;
         const struct nb_cluster_identity *identity = &context->identity;
-        struct nb_buffer ca = NB_BUFFER_IN(record->ca);
         int r;
 
         _Static_assert(sizeof(record->pins) == sizeof(identity->pins), "same size");
@@ -50,25 +49,23 @@ static int make_record(struct nb_join_files *files) {
                 .provenance = handoff->provenance,
                 .n_pins = identity->n_pins,
                 .n_hashes = previous->n_hashes,
-                .is_discard_from_metadata = context->is_discard_from_metadata
+                .is_discard_from_metadata = context->is_discard_from_metadata,
+                .ca = accepted->ca.len > 0 ? accepted->ca.data : NULL,
         };
         memcpy(record->hashes, previous->hashes, sizeof(record->hashes));
         memcpy(record->pins, identity->pins, sizeof(record->pins));
-        snprintf(record->discovery, sizeof(record->discovery), "%s",
-                 nb_method(context->bootstrap.method)->name);
-        snprintf(record->node, sizeof(record->node), "%s", context->node_name);
-        /* `join` reports which cloud's metadata it used. */
-        snprintf(record->metadata, sizeof(record->metadata), "%s",
-                 context->is_metadata_wanted ? handoff->metadata : "");
-        memcpy(record->kubeconfig, context->settings.kubeconfig, sizeof(record->kubeconfig));
-        memcpy(record->tls_server_name, handoff->cluster.tls_server_name,
-               sizeof(record->tls_server_name));
-        memcpy(record->proxy_url, handoff->cluster.proxy_url, sizeof(record->proxy_url));
+        NB_TEXT_COPY(record->discovery, nb_method(context->bootstrap.method)->name);
+        NB_TEXT_COPY(record->node, context->node_name);
+        NB_TEXT_COPY(record->metadata, context->metadata == NB_PROVIDER_NONE
+                                               ? ""
+                                               : nb_provider_names[context->metadata]);
+        NB_TEXT_COPY(record->kubeconfig, context->settings.kubeconfig);
+        NB_TEXT_COPY(record->tls_server_name, handoff->cluster.tls_server_name);
+        NB_TEXT_COPY(record->proxy_url, handoff->cluster.proxy_url);
         if (context->bootstrap.issuer == NB_ISSUER_SUPERVISOR)
                 record->provenance.csr[0] = '\0';
         nb_time_format(context->now, record->joined_at);
-        nb_buffer_append(&ca, accepted->ca.data, accepted->ca.len);
-        r = ca.error < 0 ? ca.error : record_kubelet(record, context);
+        r = accepted->ca.len > NB_CA_FILE_MAX ? -E2BIG : record_kubelet(record, context);
         if (r >= 0)
                 r = nb_refresh_settings_keep(&context->settings, record);
         return r < 0 ? r : nb_facts_read(context->root_fd, &record->facts);
@@ -149,9 +146,8 @@ static void warn_volatile(const struct nb_join_files *files) {
                st.f_type == TMPFS_MAGIC ? "tmpfs" : "ramfs");
 }
 
-int nb_write_config(const struct nb_context *context, const struct nb_accepted *accepted,
+int nb_write_config(const struct nb_context *context, const struct nb_buffer *config,
                     struct nb_failure *f) {
-        const struct nb_buffer *config = &accepted->kubelet_config;
         _cleanup_(nb_closep) int folder_fd = -1;
         int r = nb_path_make_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &folder_fd);
 
@@ -168,11 +164,11 @@ int nb_write_config(const struct nb_context *context, const struct nb_accepted *
 int nb_write(const struct nb_context *context, const struct nb_accepted *accepted,
              struct nb_failure *f) {
         _cleanup_(nb_join_files_freep) struct nb_join_files *files = NULL;
-        _cleanup_(nb_freep) struct nb_record *previous = malloc(sizeof(*previous));
-        int r = previous ? nb_context_read_record(context, previous) : -ENOMEM;
+        _cleanup_(nb_record_done) struct nb_record previous = { 0 };
+        int r = nb_context_read_record(context, &previous);
 
         if (r >= 0)
-                files = nb_join_files_new(context, NB_PASS_JOIN, r > 0 ? previous : NULL);
+                files = nb_join_files_new(context, NB_PASS_JOIN, r > 0 ? &previous : NULL);
         if (!files)
                 return nb_failure_set_memory(f);
         files->accepted = accepted;
@@ -185,7 +181,5 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
         if (r < 0)
                 return r;
         warn_volatile(files);
-        if (files->files[NB_FILE_CONFIG].is_wanted)
-                warn_static_pods(context);
         return 0;
 }

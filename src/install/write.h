@@ -6,7 +6,7 @@
 
 #include "base/failure.h"
 #include "install/accept.h"
-#include "node/context.h"
+#include "node_state/context.h"
 
 /* As nb_join_files_write(). nb_present_read() has already checked that the file to replace is a
  * kubeconfig. */
@@ -14,5 +14,5 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
              struct nb_failure *f);
 
 /* Writes only kubelet's configuration. NB_TARGET_UNWRITABLE, also if it exists. */
-int nb_write_config(const struct nb_context *context, const struct nb_accepted *accepted,
+int nb_write_config(const struct nb_context *context, const struct nb_buffer *config,
                     struct nb_failure *f);

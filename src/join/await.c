@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "join/report.h"
 #include "join/retry.h"
 #include "join/stages.h"
-#include "kube_api/csr_calls.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "kube_calls/csr_calls.h"
+#include "os/clock.h"
+#include "systemd/log.h"
 
 #define REPORT_AFTER_MS 2000    /* automatic approval takes milliseconds */
 #define ASK_AFTER_MS 10000      /* later than any automatic approval */
@@ -52,7 +53,7 @@ static void begin_wait(struct await *a) {
                 .remind_ms = now + nb_pending_next_ms(0),
                 .ask_ms = NB_TIME_INFINITE,
         };
-        memcpy(p->uid, join->csr.uid, sizeof(p->uid));
+        NB_TEXT_COPY(p->uid, join->csr.uid);
         if (p->state == NB_CSR_STATE_PENDING) {
                 p->reason = nb_pending_reason_known(&join->csr);
                 if (p->reason == NB_PENDING_UNASKED)
@@ -156,7 +157,7 @@ static int take_object(struct await *a, struct nb_csr *csr) {
         if (strcmp(csr->uid, a->join->csr.uid) != 0)
                 return submit_again(a, "was replaced");
         if (strcmp(csr->resource_version, a->version) != 0) {
-                memcpy(a->version, csr->resource_version, sizeof(a->version));
+                NB_TEXT_COPY(a->version, csr->resource_version);
                 a->join->n_idle_rounds = 0;
         }
         nb_csr_done(&a->join->csr);
@@ -171,8 +172,7 @@ static int take_event(struct await *a, struct nb_csr_event *event) {
         if (event->type == NB_CSR_EVENT_DELETED)
                 return submit_again(a, "was deleted");
         if (event->type == NB_CSR_EVENT_BOOKMARK) {
-                memcpy(a->join->csr.resource_version, event->csr.resource_version,
-                       sizeof(event->csr.resource_version));
+                NB_TEXT_COPY(a->join->csr.resource_version, event->csr.resource_version);
                 return WAITING;
         }
         if (event->type != NB_CSR_EVENT_ERROR)
@@ -269,7 +269,7 @@ int nb_stage_await(struct nb_join *join, struct nb_failure *f) {
         struct await a = { .join = join };
         int r;
 
-        memcpy(a.version, join->csr.resource_version, sizeof(a.version));
+        NB_TEXT_COPY(a.version, join->csr.resource_version);
         begin_wait(&a);
         r = await_certificate(&a, f);
         nb_csr_watch_done(&a.watch);

@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "join/report.h"
 #include "join/stages.h"
-#include "kube_api/cluster_calls.h"
-#include "system/log.h"
+#include "kube_calls/cluster_calls.h"
+#include "systemd/log.h"
 
 /* If the server cannot be reached, discovery fails, because the join needs this server anyway. If
  * cluster-info is hidden, missing or malformed, discovery uses the document alone. */
@@ -20,10 +21,9 @@ static bool is_transport_failure(const struct nb_failure *f) {
  * and, if the server is the same, the TLS server name. */
 static void inherit_transport(const struct nb_cluster *known, struct nb_cluster *newer) {
         if (!newer->proxy_url[0])
-                memcpy(newer->proxy_url, known->proxy_url, sizeof(newer->proxy_url));
+                NB_TEXT_COPY(newer->proxy_url, known->proxy_url);
         if (!newer->tls_server_name[0] && nb_url_is_equal(&known->server, &newer->server))
-                memcpy(newer->tls_server_name, known->tls_server_name,
-                       sizeof(newer->tls_server_name));
+                NB_TEXT_COPY(newer->tls_server_name, known->tls_server_name);
 }
 
 int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,

@@ -6,10 +6,10 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
-#include "join/race.h"
+#include "join/endpoints.h"
 #include "join/stages.h"
-#include "kube_api/api.h"
-#include "kube_api/k3s_calls.h"
+#include "kube_calls/api.h"
+#include "kube_calls/k3s_calls.h"
 
 /* The installer receives this text as a JSON string, so it must be valid UTF-8. Verify this before
  * sending anything that the supervisor stores. */

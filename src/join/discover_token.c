@@ -5,11 +5,11 @@
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
-#include "join/race.h"
+#include "join/endpoints.h"
 #include "join/stages.h"
-#include "kube/cluster_info.h"
-#include "kube_api/cluster_calls.h"
-#include "kube_api/jws.h"
+#include "kube_calls/cluster_calls.h"
+#include "kube_calls/jws.h"
+#include "kube_objects/cluster_info.h"
 
 /* Without any signature, the cluster must be repaired. With signatures by other tokens only, a new
  * token is needed. */

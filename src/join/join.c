@@ -3,10 +3,11 @@
 #include <stdio.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/certificate.h"
 #include "join/join.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "os/clock.h"
+#include "systemd/log.h"
 
 void nb_join_done(struct nb_join *join) {
         nb_cluster_done(&join->cluster);
@@ -65,7 +66,7 @@ void nb_join_adopt(struct nb_join *join, struct nb_cluster *cluster, const char 
         }
         nb_cluster_done(&join->cluster);
         join->cluster = TAKE(*cluster);
-        snprintf(join->endpoint, sizeof(join->endpoint), "%s", endpoint);
+        NB_TEXT_COPY(join->endpoint, endpoint);
 }
 
 bool nb_clock_is_wrong(time_t now, time_t built, int64_t behind_sec,

@@ -11,14 +11,14 @@
 #include "base/failure.h"
 #include "crypto/key.h"
 #include "crypto/pkcs10.h"
-#include "files/record.h"
 #include "join/pending.h"
-#include "kube/csr.h"
-#include "kube/kubeconfig.h"
-#include "kube_api/api.h"
-#include "method/method.h"
+#include "join_method/method.h"
+#include "kube_calls/api.h"
+#include "kube_objects/csr.h"
+#include "kube_objects/kubeconfig.h"
+#include "os/clock.h"
 #include "settings/settings.h"
-#include "system/clock.h"
+#include "state_files/record.h"
 
 struct nb_join {
         /* Inputs, borrowed. */
@@ -27,8 +27,6 @@ struct nb_join {
         const char *node_name;
         bool is_name_own; /* this machine has a valid certificate for this name, so an existing Node
                              of this name is this machine */
-        enum nb_provider metadata; /* the cloud whose metadata supplied token or settings, or
-                                      NB_PROVIDER_NONE */
         const struct nb_secret *attestation_key; /* NULL, or without data: the CSR gets no proof */
         int state_fd;
         uint64_t deadline_ms; /* nb_now_ms(); NB_TIME_INFINITE */
@@ -54,8 +52,9 @@ struct nb_join {
         struct nb_csr csr;
         char username[sizeof(((struct nb_csr *)NULL)->username)]; /* of this machine, as the API
                                                                      server calls it; "": unknown */
-        bool is_csr_found;        /* the CSR existed before this join submitted it (409) */
-        bool is_previous_refused; /* the supervisor answered 401 to this node's certificate */
+        bool is_csr_found;                /* the CSR existed before this join submitted it (409) */
+        char named_ips[NB_NODE_IPS_SIZE]; /* of this machine, to which the node's name resolves */
+        bool is_previous_refused; /* logged that the supervisor answered 401 to the certificate */
 
         /* await */
         uint64_t watch_refused_until_ms; /* nb_now_ms(); until then, polls instead of watching */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -9,10 +10,10 @@
 #include "base/text.h"
 #include "join/load.h"
 #include "join/retry.h"
-#include "method/settings_documents.h"
-#include "system/clock.h"
-#include "system/log.h"
-#include "system/sources.h"
+#include "join_method/settings_documents.h"
+#include "os/clock.h"
+#include "os/sources.h"
+#include "systemd/log.h"
 
 /* --- This machine --- */
 
@@ -40,28 +41,75 @@ int nb_load_node_name(const struct nb_settings *settings, const char *by_default
                                       "the node name is '%s', from %s; expected a name that is "
                                       "unique to this machine",
                                       ret_name, settings->origin[NB_SETTING_NODE_NAME]);
-        return 0;
+        return nb_settings_verify_name(settings, ret_name,
+                                       settings->node_name[0]
+                                               ? settings->origin[NB_SETTING_NODE_NAME]
+                                               : "the host name or the last join",
+                                       f);
+}
+
+static void warn_of_addresses(const struct nb_settings *settings) {
+        char text[NB_URL_MAX], likely[NB_URL_MAX];
+
+        for (unsigned i = 0; i < settings->n_endpoints; i++) {
+                if (!nb_endpoint_lacks_brackets(&settings->endpoints[i], likely))
+                        continue;
+                nb_endpoint_format(&settings->endpoints[i], text);
+                nb_log(LOG_WARNING, NB_NONE,
+                       "discovery.endpoints: %s: the address ends like a port; with brackets, it "
+                       "may be %s",
+                       text, likely);
+        }
+}
+
+/* Returns how many arguments after the first one of this name have the same name. */
+static unsigned count_repeats(const struct nb_settings *settings, unsigned i) {
+        const char *argument = settings->extra_args[i];
+        size_t len = strcspn(argument, "=") + 1;
+        unsigned n = 0;
+
+        for (unsigned j = 0; j < settings->n_extra_args; j++) {
+                bool is_same = strncmp(settings->extra_args[j], argument, len) == 0;
+
+                if (is_same && j < i)
+                        return 0;
+                n += is_same && j > i;
+        }
+        return n;
+}
+
+static void warn_of_repeated_arguments(const struct nb_settings *settings) {
+        static const char labels[] = "node-labels=";
+
+        for (unsigned i = 0; i < settings->n_extra_args; i++) {
+                const char *argument = settings->extra_args[i];
+
+                if (strncmp(argument, labels, strlen(labels)) == 0 ||
+                    count_repeats(settings, i) == 0)
+                        continue;
+                nb_log(LOG_WARNING, NB_NONE,
+                       "kubelet.extraArgs: '%.*s' is there more than once; kubelet adds up maps "
+                       "and "
+                       "lists, such as node-labels, but uses only the last value of other options",
+                       (int)strcspn(argument, "="), argument);
+        }
 }
 
 int nb_load_settings(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
         load->sources = sources;
-        return nb_documents_merge(sources, NULL, &load->tokens, &load->settings, f);
+        return nb_documents_merge(sources, &load->tokens, &load->settings, f);
 }
 
 int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f) {
         int r = nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 
+        warn_of_addresses(&load->settings);
+        warn_of_repeated_arguments(&load->settings);
         load->settings.tokens = NULL;
         nb_settings_tokens_done(&load->tokens);
         load->is_metadata_wanted = r >= 0 &&
                                    nb_bootstrap_wants_metadata(&load->settings, &load->bootstrap);
         return r;
-}
-
-int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
-        int r = nb_load_settings(load, sources, f);
-
-        return r < 0 ? r : nb_load_bootstrap(load, f);
 }
 
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f) {
@@ -124,7 +172,7 @@ struct attempt {
         struct nb_load *load;
         uint64_t deadline_ms;
         uint64_t patience_ms; /* the initial 404 of some clouds is waited for only once */
-        bool is_rehearsal;
+        nb_load_judge judge;
 };
 
 static int read_metadata(const struct attempt *attempt, struct nb_metadata *ret_metadata,
@@ -143,17 +191,13 @@ static int read_metadata(const struct attempt *attempt, struct nb_metadata *ret_
         return nb_cloud_read(&request, ret_metadata, f);
 }
 
-/* Merges the settings from metadata below all others, as the text that the installer gets, so that
- * both sides read the same. */
 static int take_documents(struct nb_load *load, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-        struct nb_metadata *metadata = &load->metadata;
+        struct nb_metadata *metadata = &load->found;
         const struct nb_settings_source source = { .origin = metadata->user_data_source,
                                                    .key = metadata->user_data.key,
                                                    .is_metadata = true };
         const struct nb_secret *document = &metadata->user_data.document;
         struct nb_settings_tokens *tokens = &load->tokens;
-        struct nb_metadata_document merged = { .origin = metadata->user_data_source };
         int r = 0;
 
         nb_settings_init(&load->from_metadata);
@@ -168,24 +212,17 @@ static int take_documents(struct nb_load *load, struct nb_failure *f) {
         if (metadata->token.data) {
                 nb_settings_tokens_done(tokens);
                 tokens->discovery = TAKE(metadata->token);
-                snprintf(tokens->discovery_origin, sizeof(tokens->discovery_origin), "%s",
-                         metadata->token_source);
+                NB_TEXT_COPY(tokens->discovery_origin, metadata->token_source);
         }
-        nb_settings_format(&load->from_metadata, &text);
-        if (text.error < 0)
-                return nb_failure_set_memory(f);
-        merged.data = text.data;
-        merged.len = text.len;
-        r = nb_documents_merge(load->sources, &merged, tokens, &load->settings, f);
-        if (r < 0)
-                return r;
+        nb_settings_settle(load->sources, &load->own, &load->from_metadata, tokens,
+                           &load->settings);
         nb_bootstrap_done(&load->bootstrap);
         return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 }
 
 /* Takes node name and provider ID from metadata if no document sets them. */
 static int take_values(struct nb_load *load, struct nb_failure *f) {
-        const char *const texts[] = { load->metadata.node_name, load->metadata.provider_id };
+        const char *const texts[] = { load->found.node_name, load->found.provider_id };
         struct nb_settings *const targets[] = { &load->from_metadata, &load->settings };
 
         for (size_t i = 0; i < N_ELEMENTS(values); i++) {
@@ -213,8 +250,8 @@ static int take_values(struct nb_load *load, struct nb_failure *f) {
 static void forget_secrets(struct nb_load *load) {
         load->settings.tokens = NULL;
         nb_settings_tokens_done(&load->tokens);
-        nb_secret_done(&load->metadata.token);
-        nb_secret_done(&load->metadata.user_data.document);
+        nb_secret_done(&load->found.token);
+        nb_secret_done(&load->found.user_data.document);
 }
 
 static int take_all(const struct attempt *attempt, struct nb_failure *f) {
@@ -237,37 +274,63 @@ static int take_all(const struct attempt *attempt, struct nb_failure *f) {
                 r = read_metadata(attempt, &again, f);
                 if (r < 0)
                         return r;
-                memcpy(load->metadata.node_name, again.node_name, sizeof(again.node_name));
-                memcpy(load->metadata.provider_id, again.provider_id, sizeof(again.provider_id));
+                NB_TEXT_COPY(load->found.node_name, again.node_name);
+                NB_TEXT_COPY(load->found.provider_id, again.provider_id);
         }
         return take_values(load, f);
 }
 
 /* Starts again from this machine's own settings, so that nothing of a refused answer remains. */
 static int begin_again(struct nb_load *load, struct nb_failure *f) {
-        nb_metadata_done(&load->metadata);
+        nb_metadata_done(&load->found);
         load->is_metadata_read = load->has_metadata = false;
-        load->from_metadata = (struct nb_settings){ 0 };
+        nb_settings_init(&load->from_metadata);
+        load->settings = load->own;
         nb_bootstrap_done(&load->bootstrap);
-        return nb_load_local(load, load->sources, f);
+        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 }
 
-static int apply_metadata(const struct attempt *attempt, struct nb_failure *f) {
+/* Adds to a failure about a missing value which places were searched, and where the value can be
+ * configured. */
+static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
+        const char *place = nb_cloud_token_place(load->provider);
+        char found[NB_FAILURE_DETAIL_MAX];
+
+        nb_load_describe(load, found, sizeof(found));
+        if (found[0])
+                nb_failure_add(f, "; %s", found);
+        if (load->is_metadata_wanted && load->provider != NB_PROVIDER_NONE)
+                nb_failure_add(f, "; the token can be in %s%sthe user data", place ? place : "",
+                               place ? " or in " : "");
+}
+
+static int ask_judge(const struct attempt *attempt, struct nb_failure *f) {
         struct nb_load *load = attempt->load;
         char node_name[NB_NODE_NAME_MAX + 1];
         int r = 0;
 
-        load->is_metadata_read = true;
-        load->has_metadata = is_for_us(&load->metadata);
-        if (load->has_metadata)
-                r = take_all(attempt, f);
-        forget_secrets(load);
-        if (r < 0 || attempt->is_rehearsal)
-                return r;
         /* Without node.name, the name does not come from the metadata. */
         if (load->settings.node_name[0])
                 r = nb_load_node_name(&load->settings, "", node_name, f);
-        return r < 0 ? r : nb_load_verify(load, f);
+        if (r >= 0)
+                r = attempt->judge(load, f);
+        if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE))
+                add_metadata(load, f);
+        return r;
+}
+
+static int apply_metadata(const struct attempt *attempt, struct nb_failure *f) {
+        struct nb_load *load = attempt->load;
+        int r = 0;
+
+        load->is_metadata_read = true;
+        load->has_metadata = is_for_us(&load->found);
+        if (load->has_metadata)
+                r = take_all(attempt, f);
+        if (r >= 0 && attempt->judge)
+                r = ask_judge(attempt, f);
+        forget_secrets(load);
+        return r;
 }
 
 static int load_once(void *userdata, struct nb_failure *f) {
@@ -280,27 +343,27 @@ static int load_once(void *userdata, struct nb_failure *f) {
                 if (r < 0)
                         return r;
         }
-        r = read_metadata(attempt, &load->metadata, f);
+        r = read_metadata(attempt, &load->found, f);
         if (r < 0)
                 return r;
         r = apply_metadata(attempt, f);
         if (r < 0)
-                f->is_unverified = f->is_unverified || load->metadata.is_unverified;
+                f->is_unverified = f->is_unverified || load->found.is_unverified;
         return r;
 }
 
-int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
+int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, nb_load_judge judge,
                      struct nb_failure *f) {
         struct attempt attempt = { .load = load,
                                    .deadline_ms = deadline_ms,
                                    .patience_ms = nb_now_ms() + NB_CLOUD_PATIENCE_MS,
-                                   .is_rehearsal = is_rehearsal };
+                                   .judge = judge };
         time_t since = 0;
         struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
                                       .attempt = load_once,
                                       .userdata = &attempt,
                                       .waiting_since = &since,
-                                      .is_rehearsal = is_rehearsal };
+                                      .is_rehearsal = !judge };
         int r;
 
         if (load->provider == NB_PROVIDER_NONE)
@@ -310,17 +373,25 @@ int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehears
                 return r;
         nb_log_field(NB_FIELD_STAGE, "metadata");
         nb_log_status("Reading the metadata of %s", nb_provider_titles[load->provider]);
+        load->own = load->settings;
+        nb_settings_init(&load->from_metadata);
         r = nb_retry_run(&loop, f);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
         nb_log_field(NB_FIELD_STAGE, NULL);
         return r;
 }
 
+int nb_load_judge_without(struct nb_load *load, nb_load_judge judge, struct nb_failure *f) {
+        nb_settings_init(&load->from_metadata);
+        return ask_judge(&(struct attempt){ .load = load, .judge = judge }, f);
+}
+
 int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
                       struct nb_failure *f) {
-        struct nb_metadata *metadata = &load->metadata;
+        struct nb_metadata *metadata = &load->found;
         int r;
 
+        load->own = load->settings;
         NB_TEXT_COPY_LINE(metadata->user_data_source, source);
         r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
                                &metadata->user_data, f);
@@ -337,7 +408,7 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
 /* --- Messages --- */
 
 void nb_load_report_metadata(const struct nb_load *load) {
-        const struct nb_metadata *metadata = &load->metadata;
+        const struct nb_metadata *metadata = &load->found;
         const char *source = metadata->user_data_source, *token = metadata->token_source;
         char text[NB_FAILURE_DETAIL_MAX];
 
@@ -356,7 +427,7 @@ void nb_load_report_metadata(const struct nb_load *load) {
 }
 
 void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
-        const struct nb_metadata *metadata = &load->metadata;
+        const struct nb_metadata *metadata = &load->found;
         bool has_data = metadata->user_data_source[0];
 
         ret[0] = '\0';
@@ -381,37 +452,6 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
                 snprintf(ret, size, "no cloud was recognised, so no metadata was read");
 }
 
-/* Adds to a failure about a missing value which places were searched, and where the value can be
- * configured. */
-static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
-        const char *place = nb_cloud_token_place(load->provider);
-        char found[NB_FAILURE_DETAIL_MAX];
-
-        nb_load_describe(load, found, sizeof(found));
-        if (found[0])
-                nb_failure_add(f, "; %s", found);
-        if (load->is_metadata_wanted && load->provider != NB_PROVIDER_NONE)
-                nb_failure_add(f, "; the token can be in %s%sthe user data", place ? place : "",
-                               place ? " or in " : "");
-}
-
-/* The installer creates the node password of k3s before `join` reads metadata. */
-static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
-        const struct nb_settings *settings = &load->settings;
-        const char *origin = load->from_metadata.origin[NB_SETTING_CLUSTER_TYPE];
-        bool is_local = settings->cluster_type == NB_CLUSTER_TYPE_K3S &&
-                        !nb_setting_is_from(settings, NB_SETTING_CLUSTER_TYPE, origin);
-
-        if (!load->has_metadata || load->bootstrap.issuer != NB_ISSUER_SUPERVISOR ||
-            load->bootstrap.node_password.len > 0 || is_local)
-                return 0;
-        return nb_failure_set(
-                f, NB_SETTINGS_INCOMPLETE, 0,
-                "cluster.type: expected k3s in the settings on this machine, but only metadata "
-                "names k3s or has a k3s token; the node password '" NB_NODE_PASSWORD_FILE
-                "' is created before metadata is read");
-}
-
 int nb_load_verify(const struct nb_load *load, struct nb_failure *f) {
         int r;
 
@@ -421,11 +461,11 @@ int nb_load_verify(const struct nb_load *load, struct nb_failure *f) {
         r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
         if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE))
                 add_metadata(load, f);
-        return r < 0 ? r : verify_supervisor(load, f);
+        return r;
 }
 
 void nb_load_done(struct nb_load *load) {
         nb_settings_tokens_done(&load->tokens);
         nb_bootstrap_done(&load->bootstrap);
-        nb_metadata_done(&load->metadata);
+        nb_metadata_done(&load->found);
 }

@@ -2,14 +2,16 @@
 #pragma once
 
 /*
- * What this machine can join with, and where each value came from. `join` and `check` load it in
- * three steps:
+ * What this machine can join with, and where each value came from. Loaded in three steps:
  *
- *      nb_load_local()       settings and bootstrap, from the documents and credentials on this
- *                            machine
+ *      nb_load_settings(),   settings and bootstrap: from what is on this machine, or for `join`
+ *      nb_load_bootstrap()   as install has settled them (join_method/plan.h)
  *      nb_load_recognise()   which cloud this is; sends no packet
- *      nb_load_metadata()    if there is a cloud: reads its metadata, and merges all of it again,
- *                            with metadata weakest
+ *      nb_load_metadata()    if there is a cloud: its metadata, below the settings of this machine
+ *
+ * `join` needs the first one. `join --metadata` takes all three, and install decides whether a join
+ * can begin with the result; `join --metadata` gets no token of this machine, and only the settings
+ * about metadata. `check` takes all three, too, and decides itself.
  *
  * Files are read through `sources`, from the first step to the last.
  */
@@ -19,15 +21,14 @@
 
 #include "base/failure.h"
 #include "crypto/certificate.h"
+#include "join_method/method.h"
 #include "metadata/cloud.h"
-#include "method/method.h"
+#include "os/sources.h"
 #include "settings/settings.h"
-#include "system/sources.h"
 
 struct nb_load {
         struct nb_sources *sources; /* borrowed */
 
-        /* nb_load_settings() */
         struct nb_settings settings; /* its `tokens` are those below, and NULL once there is a
                                         bootstrap */
         struct nb_settings_tokens tokens;
@@ -43,37 +44,42 @@ struct nb_load {
                                       NB_PROVIDER_NONE for none */
 
         /* nb_load_metadata() */
+        struct nb_settings own; /* the settings without metadata */
         bool is_metadata_read;
         bool has_metadata;                /* something in it is for this program */
-        struct nb_metadata metadata;      /* without its documents and tokens */
+        struct nb_metadata found;         /* without its documents and tokens */
         struct nb_settings from_metadata; /* the settings from there alone, with node name and
                                              provider ID */
 };
 
 #define NB_LOAD_INIT \
-        { .tokens = NB_SETTINGS_TOKENS_INIT, .metadata = NB_METADATA_INIT }
+        { .tokens = NB_SETTINGS_TOKENS_INIT, .found = NB_METADATA_INIT }
 
-/* `load` must not be moved. Failures of nb_documents_merge(). */
+/* The documents on this machine. `load` must not be moved. Failures of nb_documents_merge(). */
 int nb_load_settings(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
 
 /* Wipes the tokens of the settings. Failures of nb_bootstrap_load(). */
 int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f);
 
-/* nb_load_settings(), then nb_load_bootstrap(). */
-int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
-
 /* Sets `provider` only if metadata is wanted. NB_METADATA_MALFORMED. */
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f);
+
+/* Says whether a join can begin with load->settings, load->tokens and load->from_metadata. 0;
+ * -ECANCELED; a failure. */
+typedef int (*nb_load_judge)(const struct nb_load *load, struct nb_failure *f);
 
 /*
  * Does nothing if there is no provider. Retries like a stage (join/stages.h), at most until
  * `deadline_ms` (nb_now_ms(), or NB_TIME_INFINITE): until metadata is read and, since an attacker
- * can answer in place of a metadata service, until a join can begin with it (nb_load_verify()). A
- * rehearsal uses the first answer without these checks. Failures of nb_cloud_read(), of the
- * documents, and of nb_bootstrap_load(); -ECANCELED.
+ * can answer in place of a metadata service, until a join can begin with it. Without `judge`, this
+ * is a rehearsal, which uses the first answer. Failures of nb_cloud_read(), of the documents, of
+ * nb_bootstrap_load(), and of `judge`; -ECANCELED.
  */
-int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
+int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, nb_load_judge judge,
                      struct nb_failure *f);
+
+/* Asks `judge` about a machine without metadata. */
+int nb_load_judge_without(struct nb_load *load, nb_load_judge judge, struct nb_failure *f);
 
 /*
  * Replaces the second and third step: applies `data`, named `source` in messages, as the user data
@@ -90,9 +96,8 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size);
 /* Logs what the metadata contains, if it was read, but no values. */
 void nb_load_report_metadata(const struct nb_load *load);
 
-/* Verifies that a join can begin with settings, bootstrap and metadata: nb_settings_verify(),
- * nb_bootstrap_verify(), and that metadata sets nothing that the installer needs before `join`
- * starts. */
+/* Verifies that a join can begin with settings, bootstrap and metadata: nb_settings_verify() and
+ * nb_bootstrap_verify(). */
 int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
 
 void nb_load_done(struct nb_load *load);

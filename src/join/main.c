@@ -5,34 +5,30 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "files/handoff.h"
+#include "http/http.h"
 #include "join/load.h"
 #include "join/main.h"
 #include "join/retry.h"
 #include "join/stages.h"
-#include "net/http.h"
-#include "system/clock.h"
-#include "system/log.h"
-#include "system/sources.h"
-#include "system/stop.h"
-#include "system/terminal.h"
+#include "join_method/plan.h"
+#include "os/clock.h"
+#include "os/sources.h"
+#include "os/stop.h"
+#include "os/terminal.h"
+#include "state_files/found_metadata.h"
+#include "state_files/handoff.h"
+#include "systemd/log.h"
 
 #define ATTESTATION_KEY_MAX ((size_t)16 * 1024)
 
 /* The inputs of `join`. */
 struct given {
         struct nb_sources sources;
+        struct nb_plan plan;
         struct nb_load load;
         struct nb_secret attestation_key;
         int state_fd;
-        uint64_t started_ms;                /* of the join */
-        uint64_t begun_usec, metadata_usec; /* of this process; how long reading metadata took */
-
-        /* The state that install has found on this machine. */
-        enum nb_node_state state;
-        const char *valid_until; /* of the certificate */
-        const char *name;        /* of the node, unless settings or metadata have one; or "" */
-        bool has_fallback;       /* the certificate is still usable if joining again fails */
+        uint64_t begun_usec; /* of this process */
 };
 
 static void given_done(struct given *given) {
@@ -48,31 +44,16 @@ static int forget_handoff(struct given *given, struct nb_failure *f) {
         int r;
 
         r = nb_sources_folder("STATE_DIRECTORY", &given->state_fd, f);
-        if (r < 0)
-                return r;
-        r = nb_state_file_clear(given->state_fd, NB_HANDOFF_FILE, f);
-        return r < 0 ? r : nb_state_file_clear(given->state_fd, NB_METADATA_FILE, f);
+        return r < 0 ? r : nb_state_file_clear(given->state_fd, NB_HANDOFF_FILE, f);
 }
 
-/* Written before the handoff, which tells install that there is something to install. */
-static int leave_metadata(const struct given *given, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-
-        if (!given->load.has_metadata)
-                return 0;
-        nb_settings_format(&given->load.from_metadata, &text);
-        if (text.error < 0)
-                return nb_failure_set_memory(f);
-        return nb_state_file_write(given->state_fd, NB_METADATA_FILE, &text, f);
+static uint64_t timeout_ms(const struct given *given) {
+        return given->load.settings.timeout_ms;
 }
 
-/* Limits the timeout if there is a fallback, and returns the deadline. */
-static uint64_t limit_time(struct given *given) {
-        uint64_t *timeout_ms = &given->load.settings.timeout_ms;
-
-        if (given->has_fallback && *timeout_ms > NB_FALLBACK_TIMEOUT_MS)
-                *timeout_ms = NB_FALLBACK_TIMEOUT_MS;
-        return *timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + *timeout_ms;
+static uint64_t deadline_ms(const struct given *given) {
+        return timeout_ms(given) == NB_TIME_INFINITE ? NB_TIME_INFINITE
+                                                     : given->plan.started_ms + timeout_ms(given);
 }
 
 static int run_stages(struct given *given, const char *node_name, struct nb_failure *f) {
@@ -82,15 +63,13 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .settings = &load->settings,
                 .bootstrap = &load->bootstrap,
                 .node_name = node_name,
-                .is_name_own = given->state == NB_NODE_STATE_NOT_ROTATABLE ||
-                               given->state == NB_NODE_STATE_WITHOUT_KUBECONFIG,
-                .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
+                .is_name_own = given->plan.state == NB_NODE_STATE_NOT_ROTATABLE ||
+                               given->plan.state == NB_NODE_STATE_WITHOUT_KUBECONFIG,
                 .attestation_key = &given->attestation_key,
                 .state_fd = given->state_fd,
-                .deadline_ms = limit_time(given),
-                .usec = { [NB_STAGE_METADATA] = given->metadata_usec,
-                          [NB_STAGE_PREPARE] = nb_now_usec() - given->begun_usec -
-                                               given->metadata_usec },
+                .deadline_ms = deadline_ms(given),
+                .usec = { [NB_STAGE_METADATA] = given->plan.metadata_usec,
+                          [NB_STAGE_PREPARE] = nb_now_usec() - given->begun_usec },
         };
         uint64_t duration_ms;
         int r;
@@ -101,13 +80,10 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
         nb_log_field(NB_FIELD_TOKEN_ID, "%s",
                      identity->token_id[0] ? identity->token_id : load->bootstrap.token.token_id);
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
-        r = leave_metadata(given, f);
-        if (r < 0)
-                return r;
         r = nb_join_run(&join, f);
         if (r < 0)
                 return r;
-        duration_ms = nb_now_ms() - given->started_ms;
+        duration_ms = nb_now_ms() - given->plan.started_ms;
         nb_log_field(NB_FIELD_STAGE, NULL);
         nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_ms * 1000);
         nb_log(LOG_INFO, NB_JOINED, "node '%s' has its certificate from the cluster at %s",
@@ -116,34 +92,73 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
         return 0;
 }
 
-static int load_settings(const char *config_directory, struct given *given, struct nb_failure *f) {
+static int load_settings(const char *config_directory, bool is_metadata, struct given *given,
+                         struct nb_failure *f) {
+        struct nb_load *load = &given->load;
         int r, forgotten;
 
         nb_sources_init(&given->sources, config_directory);
+        load->sources = &given->sources;
         r = nb_sources_receive(&given->sources, f);
         if (r >= 0)
-                r = nb_load_settings(&given->load, &given->sources, f);
+                r = nb_plan_take(&given->sources, &given->plan, &load->tokens, f);
+        if (r > 0)
+                load->settings = given->plan.settings;
+        else if (r == 0)
+                r = nb_load_settings(load, &given->sources, f);
+        if (is_metadata)
+                return r;
         /* Even if the settings cannot be loaded: the installer would accept the handoff. */
         forgotten = forget_handoff(given, f);
         return r < 0 ? r : forgotten;
 }
 
-static int read_metadata(struct given *given, struct nb_failure *f) {
-        struct nb_load *load = &given->load;
-        uint64_t deadline_ms = limit_time(given), begin_usec = nb_now_usec();
+/* --- Metadata --- */
+
+/* Install decides. */
+static int ask_install(const struct nb_load *load, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        struct nb_found found = { .provider = load->has_metadata ? load->provider
+                                                                 : NB_PROVIDER_NONE,
+                                  .tokens = load->tokens };
         int r;
 
-        r = load->is_metadata_wanted ? nb_load_recognise(load, f) : 0;
-        if (r >= 0) {
-                r = nb_load_metadata(load, deadline_ms, false, f);
-                nb_retry_given_up(deadline_ms, deadline_ms - given->started_ms, "timeout", f);
-        }
-        if (load->provider != NB_PROVIDER_NONE)
-                given->metadata_usec = nb_now_usec() - begin_usec;
-        nb_sources_done(&given->sources);
+        nb_settings_format(&load->from_metadata, &text);
+        if (text.error < 0)
+                return nb_failure_set_memory(f);
+        found.document = (struct nb_secret){ .data = text.data, .len = text.len };
+        r = nb_found_send(NB_FOUND_FD, &found);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot pass metadata to install: %m");
+        return nb_found_await_answer(NB_FOUND_FD, f);
+}
+
+static void report_ignored(const char *ignored) {
+        if (ignored[0])
+                nb_log(LOG_NOTICE, NB_KEYS_IGNORED,
+                       "keys that are for other phases of kubeadm join are ignored: %s", ignored);
+}
+
+static int read_metadata(struct given *given, struct nb_failure *f) {
+        struct nb_load *load = &given->load;
+        int r;
+
+        r = nb_load_bootstrap(load, f);
+        if (r >= 0)
+                r = nb_load_recognise(load, f);
+        if (r < 0)
+                return r;
+        if (load->provider == NB_PROVIDER_NONE)
+                return nb_load_judge_without(load, ask_install, f);
+        r = nb_load_metadata(load, deadline_ms(given), ask_install, f);
+        nb_retry_given_up(deadline_ms(given), timeout_ms(given), "timeout", f);
         nb_load_report_metadata(load);
+        if (r >= 0)
+                report_ignored(load->from_metadata.ignored);
         return r;
 }
+
+/* --- The join --- */
 
 struct naming {
         const struct given *given;
@@ -153,17 +168,16 @@ struct naming {
 static int find_name(void *userdata, struct nb_failure *f) {
         struct naming *naming = userdata;
 
-        return nb_load_node_name(&naming->given->load.settings, naming->given->name, naming->name,
-                                 f);
+        return nb_load_node_name(&naming->given->load.settings, naming->given->plan.name,
+                                 naming->name, f);
 }
 
 /* A host name from DHCP may be set later in the boot. */
 static int await_name(struct given *given, char ret_name[static NB_NODE_NAME_MAX + 1],
                       struct nb_failure *f) {
         struct naming naming = { .given = given };
-        uint64_t deadline_ms = limit_time(given);
         time_t since = 0;
-        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms(given) },
                                       .attempt = find_name,
                                       .userdata = &naming,
                                       .waiting_since = &since };
@@ -173,14 +187,8 @@ static int await_name(struct given *given, char ret_name[static NB_NODE_NAME_MAX
         if (r >= 0)
                 memcpy(ret_name, naming.name, sizeof(naming.name));
         else
-                nb_retry_given_up(deadline_ms, deadline_ms - given->started_ms, "timeout", f);
+                nb_retry_given_up(deadline_ms(given), timeout_ms(given), "timeout", f);
         return r;
-}
-
-static void report_ignored(const char *ignored) {
-        if (ignored[0])
-                nb_log(LOG_NOTICE, NB_KEYS_IGNORED,
-                       "keys that are for other phases of kubeadm join are ignored: %s", ignored);
 }
 
 static int join_given(struct given *given, struct nb_failure *f) {
@@ -195,15 +203,11 @@ static int join_given(struct given *given, struct nb_failure *f) {
                                   ATTESTATION_KEY_MAX, &given->attestation_key, f);
         if (r < 0 && r != -ENOENT)
                 return r;
-        given->started_ms = nb_now_ms();
-        r = read_metadata(given, f);
-        if (r < 0)
-                return r;
+        nb_sources_done(&given->sources);
         r = await_name(given, node_name, f);
         if (r < 0)
                 return r;
         report_ignored(settings->ignored);
-        report_ignored(given->load.from_metadata.ignored);
         nb_log_field(NB_FIELD_NODE, "%s", node_name);
         return run_stages(given, node_name, f);
 }
@@ -213,15 +217,11 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                                                      .attestation_key = NB_SECRET_INIT,
                                                      .state_fd = -1,
                                                      .begun_usec = nb_now_usec(),
-                                                     .valid_until = "",
-                                                     .name = "" };
-        const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT);
-        bool has_config = false;
+                                                     .plan = { .state = NB_NODE_STATE_ABSENT,
+                                                               .started_ms = nb_now_ms() } };
+        bool is_metadata = false;
         const struct nb_option rows[] = {
-                { "previous", "STATE", .ret_value = &previous },
-                { "valid-until", "TIME", .ret_value = &given.valid_until },
-                { "name", "NAME", .ret_value = &given.name },
-                { "kubelet-config-exists", NULL, .ret_switch = &has_config },
+                { "metadata", NULL, .ret_switch = &is_metadata },
                 { NULL },
         };
         struct nb_failure ignored = { 0 };
@@ -230,23 +230,18 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         r = nb_options_read(options, rows, f);
         if (r < 0)
                 return r;
-        if (nb_node_state_parse(previous, &given.state) < 0)
-                return nb_failure_set(f, NB_USAGE, 0, "'--previous' has an unknown value");
-        given.has_fallback = nb_node_state_has_fallback(given.state);
         r = nb_stop_init();
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for signals: %m");
         (void)nb_terminal_line_begin(STDERR_FILENO);
         started = nb_http_begin(false, f);
-        r = load_settings(options->config_directory, &given, started < 0 ? &ignored : f);
+        r = load_settings(options->config_directory, is_metadata, &given,
+                          started < 0 ? &ignored : f);
         if (started < 0)
                 r = started;
-        /* Only root can see the file, which is never replaced. */
-        if (has_config)
-                given.load.settings.is_config_from_cluster = false;
         if (r >= 0) {
                 nb_http_report_landlock();
-                r = join_given(&given, f);
+                r = is_metadata ? read_metadata(&given, f) : join_given(&given, f);
         }
         nb_http_end();
         nb_terminal_line_end();
@@ -257,7 +252,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                 nb_log_status("Stopped before this machine had joined");
                 return NB_EXIT_STOPPED;
         }
-        if (!given.has_fallback) {
+        if (!nb_node_state_has_fallback(given.plan.state)) {
                 nb_log_status_of(f, 0, "Not joined (%s): %s", nb_failure_info(f->code)->slug,
                                  f->detail);
                 return r;
@@ -265,7 +260,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         nb_log_failure(LOG_WARNING, f);
         nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                "joining again failed; keeping the existing certificate, which is valid until %s",
-               given.valid_until);
+               given.plan.valid_until);
         nb_log_status_of(f, 0, "Already joined; joining again failed: %s", f->detail);
         return 0;
 }

@@ -4,7 +4,7 @@
 /* The commands that the services run, on the network and without privileges. Each returns the exit
  * status of the program, or is negative with a failure, which main() logs. */
 
-#include "system/options.h"
+#include "os/options.h"
 
 #define NB_REFRESH_TIMEOUT_MS (5 * 60 * 1000) /* of a refresh */
 

@@ -6,7 +6,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "join/pending.h"
-#include "kube_api/csr_calls.h"
+#include "kube_calls/csr_calls.h"
 
 #define MINUTE_MS UINT64_C(60000)
 #define HOUR_MS (60 * MINUTE_MS)

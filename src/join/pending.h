@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/failure.h"
-#include "kube/csr.h"
+#include "kube_objects/csr.h"
 
 /* Why a CSR is not approved automatically. */
 enum nb_pending_reason {

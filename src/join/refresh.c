@@ -10,7 +10,7 @@
  * instead, through the supervisor of k3s: as a join does, but with this certificate in place of a
  * token. k3s has no cluster-info.
  *
- * With --kubelet-config, which node-bootstrap.service uses on a machine that has joined, reads
+ * With --kubelet-config, which node-bootstrap.service uses once a machine has joined, reads
  * kubelet's missing configuration with this certificate. A failure is then only a warning.
  *
  * Writes nothing to disk except the handoff. A refresh has few retries, since a timer repeats it.
@@ -22,18 +22,21 @@
 
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "files/handoff.h"
+#include "http/http.h"
 #include "join/main.h"
+#include "join/other_server.h"
+#include "join/report.h"
 #include "join/retry.h"
 #include "join/stages.h"
-#include "kube/kubeconfig_format.h"
-#include "kube_api/cluster_calls.h"
-#include "method/settings_documents.h"
-#include "net/http.h"
-#include "system/clock.h"
-#include "system/log.h"
-#include "system/sources.h"
-#include "system/stop.h"
+#include "join_method/plan.h"
+#include "kube_calls/cluster_calls.h"
+#include "kube_objects/kubeconfig_format.h"
+#include "kube_objects/kubelet_config.h"
+#include "os/clock.h"
+#include "os/sources.h"
+#include "os/stop.h"
+#include "state_files/handoff.h"
+#include "systemd/log.h"
 
 /* Refuses an empty CA file: without a CA, the system's CAs would verify the server. */
 static int verify_present(const struct nb_cluster *present, struct nb_failure *f) {
@@ -125,17 +128,21 @@ static int find_newer(const struct nb_cluster *present, uint64_t deadline_ms,
 
 /* --- Renewal by a supervisor --- */
 
+#define NODE_TIMEOUT_MS 10000 /* after the deadline of the renewal */
+
 struct renewal {
         struct nb_join join;
         struct nb_bootstrap bootstrap; /* without a token; has `previous` if install has passed
                                           kubelet's certificate */
         struct nb_record record;
         char node_name[NB_CERTIFICATE_NODE_SIZE];
+        bool is_refused; /* a supervisor has rejected the certificate */
 };
 
 static void renewal_done(struct renewal *renewal) {
         nb_join_done(&renewal->join);
         nb_bootstrap_done(&renewal->bootstrap);
+        nb_record_done(&renewal->record);
 }
 
 /* Loads what install passes only for a renewal or for kubelet's configuration. */
@@ -166,14 +173,12 @@ static int load_renewal(struct nb_sources *sources, const struct nb_settings *se
         return 0;
 }
 
-/* A 401 for a certificate has other causes and remedies than a 401 for a token. */
 static int renew_at(struct renewal *renewal, const struct nb_url *endpoint, struct nb_failure *f) {
         int r;
 
         nb_endpoint_format(endpoint, renewal->join.endpoint);
         r = nb_stage_request_supervisor(&renewal->join, f);
-        if (r < 0 && f->code == NB_TOKEN_REJECTED)
-                f->code = NB_NODE_ACCESS_REVOKED;
+        renewal->is_refused |= r < 0 && f->is_startup;
         return r;
 }
 
@@ -203,6 +208,36 @@ static int renew_once(void *userdata, struct nb_failure *f) {
         return r;
 }
 
+/*
+ * Whether the Node was deleted, or the API server, too, rejects the certificate: the refusal of a
+ * supervisor proves neither, since it does not know any Node while it starts. Otherwise the failure
+ * of the renewal stays. -ECANCELED.
+ */
+static int explain_refusal(const struct renewal *renewal, const struct nb_cluster *cluster, int r,
+                           struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        struct nb_failure ignored = { 0 }, why = *f;
+        struct nb_node_object node;
+        int status;
+
+        nb_failure_clear(f);
+        status = nb_api_init(&api, cluster, &renewal->bootstrap.previous,
+                             nb_now_ms() + NODE_TIMEOUT_MS, &ignored);
+        if (status >= 0)
+                status = nb_node_read(&api, renewal->node_name, NULL, &node, &ignored);
+        if (status == -ECANCELED && ignored.code == NB_NONE)
+                return status;
+        if (status == 404)
+                return nb_failure_set_http(f, NB_NODE_DELETED, 404, "%s has no Node '%s'; %s",
+                                           api.name, renewal->node_name, why.detail);
+        if (status == 401)
+                return nb_failure_set_http(f, NB_NODE_ACCESS_REVOKED, 401,
+                                           "%s rejects the certificate as well; %s", api.name,
+                                           why.detail);
+        *f = why;
+        return r;
+}
+
 /* 1: renewed; -ECANCELED, ... */
 static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_handoff *ret,
                  struct nb_failure *f) {
@@ -215,11 +250,14 @@ static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_
         int r;
 
         nb_log_field(NB_FIELD_NODE, "%s", renewal->node_name);
+        nb_log_field(NB_FIELD_CLUSTER, "k3s");
         nb_log_status("Renewing kubelet's certificate");
         join->bootstrap = &renewal->bootstrap;
         join->node_name = renewal->node_name;
         join->cluster = TAKE(*present);
         r = nb_retry_run(&loop, f);
+        if (r < 0 && f->code != NB_NONE && renewal->is_refused)
+                return explain_refusal(renewal, &join->cluster, r, f);
         if (r < 0)
                 return r;
         ret->cluster = TAKE(join->cluster);
@@ -230,10 +268,40 @@ static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_
 
 /* --- kubelet's configuration --- */
 
+/* Presents the certificate of this node, since kubeadm's Role is for all nodes, but only for the
+ * tokens of one group. Filters the configuration to log what is dropped: the installer filters it
+ * again, since it does not trust this program. */
 static int read_config_once(void *userdata, struct nb_failure *f) {
-        struct renewal *renewal = userdata;
+        const struct renewal *renewal = userdata;
+        const struct nb_join *join = &renewal->join;
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX),
+                                                   filtered = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
+        char name[NB_KUBELET_CONFIG_NAME_SIZE], origin[NB_KUBELET_CONFIG_NAME_SIZE + 32],
+                dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
+        const struct nb_kubelet_config_source source = { origin,
+                                                         join->cluster.ca ? join->settings->ca_file
+                                                                          : NULL,
+                                                         NB_KUBELET_CONFIG_UNACCEPTABLE };
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        int r;
 
-        return nb_join_fetch_kubelet_config(&renewal->join, &renewal->bootstrap.previous, f);
+        r = nb_api_init(&api, &join->cluster, &renewal->bootstrap.previous, join->deadline_ms, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
+        r = nb_kubelet_config_fetch(&api, &text, name, f);
+        if (r < 0)
+                return r;
+        nb_report_new_connection(&api);
+        snprintf(origin, sizeof(origin), "the ConfigMap kube-system/%s", name);
+        r = nb_kubelet_config_filter(&source, text.data ? text.data : "", text.len, &filtered,
+                                     dropped, f);
+        if (r < 0)
+                return r;
+        r = nb_state_file_write(join->state_fd, NB_KUBELET_CONFIG_FILE, &filtered, f);
+        if (r >= 0 && dropped[0])
+                nb_log(LOG_NOTICE, NB_KUBELET_CONFIG_REDUCED, "%s: ignored: %s", origin, dropped);
+        return r;
 }
 
 static int read_config(struct renewal *renewal, struct nb_cluster *present, struct nb_failure *f) {
@@ -245,10 +313,10 @@ static int read_config(struct renewal *renewal, struct nb_cluster *present, stru
                                       .waiting_since = &since };
         int r;
 
-        r = verify_present(present, f);
+        r = present->ca ? verify_present(present, f) : 0;
         if (r < 0)
                 return r;
-        nb_log_status("Reading kubelet's configuration from the cluster");
+        nb_log_status("Joined; reading kubelet's configuration from the cluster");
         renewal->join.cluster = TAKE(*present);
         r = nb_retry_run(&loop, f);
         if (r < 0)
@@ -258,32 +326,34 @@ static int read_config(struct renewal *renewal, struct nb_cluster *present, stru
 
 /* --- The command --- */
 
-/* Loads the settings and the node's own files that the installer has passed on. */
-static int load_installed(struct nb_sources *sources, struct nb_settings *ret_settings,
-                          struct nb_cluster *ret_present, struct nb_failure *f) {
+/* Loads the node's own files that the installer has passed on. */
+static int load_installed(struct nb_sources *sources, bool is_config,
+                          const struct nb_settings *settings, struct nb_cluster *ret_present,
+                          struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT, pem = NB_SECRET_INIT;
         char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
-        struct nb_kubeconfig_input input = { .origin = ret_settings->kubeconfig };
+        struct nb_kubeconfig_input input = { .origin = settings->kubeconfig };
+        struct nb_failure ignored = { 0 };
         int r;
 
-        r = nb_sources_receive(sources, f);
+        r = nb_sources_read(sources, settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
         if (r < 0)
-                return r;
-        r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
-        if (r < 0)
-                return r;
-        r = nb_sources_read(sources, ret_settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
-        if (r < 0)
-                return nb_installed_refuse(ret_settings->kubeconfig, r, f);
-        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, ret_settings->certificate_directory);
+                return nb_installed_refuse(settings->kubeconfig, r, f);
+        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
         input.text = text.data;
         input.len = text.len;
-        r = nb_kubeconfig_parse_own(&input, ret_settings->ca_file, link, ret_present, f);
+        r = nb_kubeconfig_parse_own(&input, settings->ca_file, link, ret_present, f);
+        /* With the CAs of the system, there is no CA that a refresh could replace. */
+        if (r < 0 && is_config &&
+            nb_kubeconfig_parse_own(&input, NULL, link, ret_present, &ignored) >= 0) {
+                nb_failure_clear(f);
+                return 0;
+        }
         if (r < 0)
                 return r;
-        r = nb_sources_read(sources, ret_settings->ca_file, NB_CA_FILE_MAX, &pem, NULL);
+        r = nb_sources_read(sources, settings->ca_file, NB_CA_FILE_MAX, &pem, NULL);
         if (r < 0)
-                return nb_installed_refuse(ret_settings->ca_file, r, f);
+                return nb_installed_refuse(settings->ca_file, r, f);
         ret_present->ca = strdup(pem.data);
         if (!ret_present->ca)
                 return nb_failure_set_memory(f);
@@ -314,9 +384,13 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
         _cleanup_(nb_handoff_done) struct nb_handoff handoff = { 0 };
         _cleanup_(renewal_done) struct renewal renewal = { 0 };
         _cleanup_(nb_closep) int state_fd = -1;
-        uint64_t timeout_ms = is_config ? NB_FALLBACK_TIMEOUT_MS : NB_REFRESH_TIMEOUT_MS;
-        struct nb_settings settings;
+        _cleanup_(nb_settings_tokens_done) struct nb_settings_tokens none = NB_SETTINGS_TOKENS_INIT;
+        uint64_t timeout_ms = NB_REFRESH_TIMEOUT_MS;
+        struct nb_plan plan;
+        const struct nb_settings *settings = &plan.settings;
         int r;
+
+        nb_settings_init(&plan.settings);
 
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
         if (r < 0)
@@ -326,22 +400,30 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
                 r = nb_state_file_clear(state_fd, NB_PENDING_KEY_FILE, f);
         if (r < 0)
                 return r;
-        r = load_installed(sources, &settings, &present, f);
+        r = nb_sources_receive(sources, f);
         if (r >= 0)
-                r = load_renewal(sources, &settings, is_config, &renewal, f);
+                r = nb_plan_take(sources, &plan, &none, f);
+        if (r >= 0)
+                r = load_installed(sources, is_config, settings, &present, f);
+        if (r >= 0)
+                r = load_renewal(sources, settings, is_config, &renewal, f);
         nb_sources_done(sources);
         if (r < 0)
                 return r;
-        if (timeout_ms > settings.timeout_ms)
-                timeout_ms = settings.timeout_ms;
-        renewal.join.settings = &settings;
+        if (timeout_ms > settings->timeout_ms)
+                timeout_ms = settings->timeout_ms;
+        renewal.join.settings = settings;
         renewal.join.state_fd = state_fd;
         renewal.join.deadline_ms = nb_now_ms() + timeout_ms;
         if (is_config)
                 return read_config(&renewal, &present, f);
-        r = renewal.bootstrap.previous.kind == NB_IDENTITY_NONE
-                    ? ask_cluster(&present, renewal.join.deadline_ms, &handoff.cluster, f)
-                    : renew(&renewal, &present, &handoff, f);
+        if (renewal.bootstrap.previous.kind != NB_IDENTITY_NONE)
+                r = renew(&renewal, &present, &handoff, f);
+        else if (settings->cluster_type == NB_CLUSTER_TYPE_K3S)
+                r = nb_find_other_server(&present, settings, renewal.join.deadline_ms,
+                                         &handoff.cluster, f);
+        else
+                r = ask_cluster(&present, renewal.join.deadline_ms, &handoff.cluster, f);
         if (r <= 0)
                 return r;
         r = nb_state_file_format(&nb_refresh_file, &handoff, &text);
@@ -357,13 +439,13 @@ static int warn_without_config(struct nb_failure *f) {
 
         nb_failure_clear(f);
         (void)nb_failure_set(f, is_foreign ? NB_KUBELET_UNPREPARED : why.code, why.errnum,
-                             "'" NB_KUBELET_CONFIG_PATH "' is still missing: %s", why.detail);
+                             "'" NB_KUBELET_CONFIG_PATH "' is missing: %s", why.detail);
         nb_failure_add(f, "; %s",
                        is_foreign ? "write it yourself"
                                   : "when the cause is removed, `systemctl restart "
                                     "node-bootstrap.service` asks again");
         nb_log_failure(LOG_WARNING, f);
-        nb_log_status_of(f, 0, "Already joined, without kubelet's configuration (%s): %s",
+        nb_log_status_of(f, 0, "Joined, without kubelet's configuration (%s): %s",
                          nb_failure_info(f->code)->slug, why.detail);
         return 0;
 }
@@ -404,6 +486,6 @@ int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
                        "nothing is refreshed: %s", f->detail);
                 return 0;
         }
-        nb_log_status("Not refreshed (%s): %s", nb_failure_info(f->code)->slug, f->detail);
+        nb_log_status_of(f, 0, "Not refreshed (%s): %s", nb_failure_info(f->code)->slug, f->detail);
         return r;
 }

@@ -3,8 +3,8 @@
 
 #include "base/macro.h"
 #include "join/report.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "os/clock.h"
+#include "systemd/log.h"
 
 #define SINCE_SIZE 32
 

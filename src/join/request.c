@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,13 +9,13 @@
 #include "base/text.h"
 #include "crypto/attestation.h"
 #include "crypto/certificate.h"
-#include "files/state_file.h"
 #include "join/stages.h"
-#include "kube_api/cluster_calls.h"
-#include "kube_api/csr_calls.h"
-#include "system/clock.h"
-#include "system/log.h"
-#include "system/sources.h"
+#include "kube_calls/cluster_calls.h"
+#include "kube_calls/csr_calls.h"
+#include "os/clock.h"
+#include "os/sources.h"
+#include "state_files/state_file.h"
+#include "systemd/log.h"
 
 /* --- The pending key --- */
 
@@ -109,9 +108,7 @@ static int verify_issued(const struct nb_join *join, const char *pem, size_t len
                         f, NB_CERTIFICATE_UNUSABLE, r,
                         "expected a chain of certificates in PEM for node '%s', found %s",
                         join->node_name, nb_certificates_reason(r));
-        /* A NotBefore in the future means that this machine's clock is wrong. kubelet ignores
-         * NotBefore, so accept any. */
-        r = nb_certificate_verify_node(chain, join->key, join->node_name, time(NULL), UINT_MAX, f);
+        r = nb_certificate_verify_node(chain, join->key, join->node_name, time(NULL), f);
         for (size_t i = 0; r >= 0 && i < nb_certificates_count(chain); i++)
                 nb_certificate_export(chain, i, ret_chain);
         if (ret_chain->error < 0)

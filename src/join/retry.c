@@ -4,9 +4,9 @@
 
 #include "join/report.h"
 #include "join/retry.h"
-#include "system/clock.h"
-#include "system/log.h"
-#include "system/stop.h"
+#include "os/clock.h"
+#include "os/stop.h"
+#include "systemd/log.h"
 
 static const struct policy {
         uint32_t first_ms, cap_ms; /* the first delay, which doubles up to the limit */

@@ -6,9 +6,9 @@
 #include "join/report.h"
 #include "join/retry.h"
 #include "join/stages.h"
-#include "kube_api/cluster_calls.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "kube_calls/cluster_calls.h"
+#include "os/clock.h"
+#include "systemd/log.h"
 
 /* If the server in cluster-info does not accept a connection within OPEN_MAX_MS, another one that
  * is known to work has OTHER_MAX_MS to answer. */
@@ -18,7 +18,7 @@
 int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {
         static int (*const discover[_NB_METHOD_N])(struct nb_join * join, struct nb_failure * f) = {
 #define NB_METHOD(ID, method, discover) [NB_METHOD_##ID] = nb_discover_##discover,
-#include "method/methods.def"
+#include "join_method/methods.def"
 #undef NB_METHOD
         };
 
@@ -97,7 +97,6 @@ static int connect_api(struct nb_join *join, struct nb_failure *f) {
 enum {
         CSR = 1 << 0,
         SUPERVISOR = 1 << 1,
-        CONFIG = 1 << 2,
 };
 
 static const struct stage {
@@ -116,8 +115,6 @@ static const struct stage {
         { NB_STAGE_REQUEST, "Requesting a certificate from the supervisor",
           "certificate issued by the supervisor and verified", nb_stage_request_supervisor,
           SUPERVISOR },
-        { NB_STAGE_CONFIGURE, "Reading kubelet's configuration from the cluster",
-          "kubelet's configuration read", nb_stage_configure, CONFIG },
         { NB_STAGE_HAND_OVER, NULL, "handoff written for the installer", nb_stage_hand_over, 0 },
 };
 
@@ -197,8 +194,7 @@ static int removed_each_time(const struct nb_join *join, struct nb_failure *f) {
 }
 
 static int run_stages(struct nb_join *join, struct nb_failure *f) {
-        unsigned has = (join->bootstrap->issuer == NB_ISSUER_CSR ? CSR : SUPERVISOR) |
-                       (join->settings->is_config_from_cluster ? CONFIG : 0U);
+        unsigned has = join->bootstrap->issuer == NB_ISSUER_CSR ? CSR : SUPERVISOR;
         struct nb_failure before = { 0 };
         unsigned n_removed = 0;
         size_t i = 0;

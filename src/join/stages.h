@@ -3,8 +3,8 @@
 
 /*
  * The stages of a join. Each is idempotent: after a failure or a crash it continues with the files
- * in the state directory. A machine uses one join method (method/method.h) and one issuer. Cloud
- * metadata is read before the stages (join/load.h).
+ * in the state directory. A machine uses one join method (join_method/method.h) and one issuer.
+ * Cloud metadata is read before the stages (join/load.h).
  *
  * discover
  *      token: fetches cluster-info from the first endpoint that proves itself; verifies signature
@@ -27,9 +27,6 @@
  *      supervisor: signs at once, so there is no await. Writes pending.key.
  * await (CSR only)
  *      watches until the CSR is approved and issued; verifies the certificate.
- * configure (if requested)
- *      reads kubelet's configuration from the cluster with the new certificate. Writes
- *      kubelet-config.yaml.
  * hand-over
  *      writes joined.json for the installer.
  *
@@ -40,7 +37,7 @@
  */
 
 #include "join/join.h"
-#include "kube/cluster_info.h"
+#include "kube_objects/cluster_info.h"
 
 #define NB_REQUEST_AGAIN 1
 
@@ -52,14 +49,13 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f);
 int nb_stage_discover(struct nb_join *join, struct nb_failure *f);
 #define NB_METHOD(ID, method, discover) \
         int nb_discover_##discover(struct nb_join *join, struct nb_failure *f);
-#include "method/methods.def"
+#include "join_method/methods.def"
 #undef NB_METHOD
 
 int nb_stage_node(struct nb_join *join, struct nb_failure *f);
 int nb_stage_request(struct nb_join *join, struct nb_failure *f);
 int nb_stage_await(struct nb_join *join, struct nb_failure *f);
 int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f);
-int nb_stage_configure(struct nb_join *join, struct nb_failure *f);
 int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f);
 
 /*
@@ -85,10 +81,6 @@ int nb_pending_key_keep(struct nb_join *join, struct nb_failure *f);
 
 /* Deletes the key in memory and, if possible, on disk, so that the next request uses a new one. */
 void nb_pending_key_drop(struct nb_join *join);
-
-/* Reads kubelet's configuration with the certificate of this node. Writes kubelet-config.yaml. */
-int nb_join_fetch_kubelet_config(const struct nb_join *join, const struct nb_identity *node,
-                                 struct nb_failure *f);
 
 /* Verifies the issued certificate in PEM, and keeps it in `join`. NB_CERTIFICATE_UNUSABLE,
  * NB_CLOCK_WRONG. */

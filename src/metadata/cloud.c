@@ -6,7 +6,7 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "kube/node_name.h"
+#include "kube_objects/node_name.h"
 #include "metadata/cloud_internal.h"
 
 #define ID_CHARACTERS NB_LOWER NB_UPPER NB_DIGITS "._:/()-"

@@ -6,11 +6,11 @@
  * Reads its instance metadata: user data, and single values if the cloud has them.
  * clouds.def has all clouds; cloud_readers.c has code for values that a row cannot describe.
  *
- * Requests use plain HTTP to the documented link-local address (net/http.h,
+ * Requests use plain HTTP to the documented link-local address (http/http.h,
  * nb_http_new_metadata()), without proxies or redirects; nothing is written to disk. Volumes and
- * guestinfo are files that node-bootstrap-platform.service has written (files/platform_note.h).
- * Plain HTTP is not authenticated, so metadata is trusted as much as the cloud and its network, and
- * never overrides settings or credentials on the machine.
+ * guestinfo are files that node-bootstrap-platform.service has written
+ * (state_files/platform_note.h). Plain HTTP is not authenticated, so metadata is trusted as much as
+ * the cloud and its network, and never overrides settings or credentials on the machine.
  */
 
 #include <stdbool.h>
@@ -18,10 +18,10 @@
 
 #include "base/failure.h"
 #include "base/secret.h"
-#include "files/platform_note.h"
 #include "metadata/user_data.h"
+#include "os/sources.h"
 #include "settings/settings.h"
-#include "system/sources.h"
+#include "state_files/platform_note.h"
 
 /* --- Recognition (cloud_recognise.c) --- */
 

@@ -6,9 +6,9 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "files/platform_note.h"
 #include "metadata/cloud_internal.h"
-#include "system/sources.h"
+#include "os/sources.h"
+#include "state_files/platform_note.h"
 
 #define SESSION_MAX 1024 /* bytes of a session token; those of AWS have 56 */
 
@@ -239,6 +239,26 @@ int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accep
                                    exchange.what, status);
 }
 
+/* Tools that write volumes add a byte order mark, and fill files up with NULs. */
+int nb_cloud_get_document(struct nb_cloud_call *call, const char *path, const char *accept,
+                          struct nb_secret *ret, struct nb_failure *f) {
+        static const char byte_order_mark[] = "\xef\xbb\xbf";
+        size_t mark_len = strlen(byte_order_mark);
+        int r;
+
+        r = nb_cloud_get(call, path, accept, NB_CLOUD_DOCUMENT_MAX, ret, f);
+        if (r <= 0)
+                return r;
+        while (ret->len > 0 && !ret->data[ret->len - 1])
+                ret->len--;
+        if (ret->len >= mark_len && memcmp(ret->data, byte_order_mark, mark_len) == 0) {
+                ret->len -= mark_len;
+                memmove(ret->data, ret->data + mark_len, ret->len);
+                ret->data[ret->len] = '\0';
+        }
+        return ret->len > 0;
+}
+
 /* Reads the row's `document`, once. */
 static int load_document(struct nb_cloud_call *call, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
@@ -247,8 +267,7 @@ static int load_document(struct nb_cloud_call *call, struct nb_failure *f) {
         if (call->is_document_read)
                 return 0;
         call->is_document_read = true;
-        r = nb_cloud_get(call, call->row->document, "application/json", NB_CLOUD_DOCUMENT_MAX,
-                         &text, f);
+        r = nb_cloud_get_document(call, call->row->document, "application/json", &text, f);
         if (r <= 0)
                 return r;
         snprintf(call->document_what, sizeof(call->document_what), "%s: %s", call->title,

@@ -4,8 +4,8 @@
 /* Private to metadata/. */
 
 #include "codec/json.h"
+#include "http/http.h"
 #include "metadata/cloud.h"
-#include "net/http.h"
 
 #define NB_CLOUD_DOCUMENT_MAX (256 * 1024) /* bytes of a metadata document */
 #define NB_CLOUD_VALUE_MAX 4096            /* bytes of a single value */
@@ -93,6 +93,11 @@ int nb_cloud_read_values(struct nb_cloud_call *call, struct nb_failure *f);
  * media type; NULL: any. */
 int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accept, size_t max,
                  struct nb_secret *ret, struct nb_failure *f);
+
+/* The same for a document, of at most NB_CLOUD_DOCUMENT_MAX bytes, without a byte order mark and
+ * NULs at its end. */
+int nb_cloud_get_document(struct nb_cloud_call *call, const char *path, const char *accept,
+                          struct nb_secret *ret, struct nb_failure *f);
 
 /* Reads a value, which must be one printable line, and removes the white space around it. Returns
  * the same as nb_cloud_get(). */

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <string.h>
-
 #include "metadata/cloud_names.h"
 
 const char *const nb_provider_names[_NB_PROVIDER_N] = {
@@ -17,13 +14,3 @@ const char *const nb_provider_titles[_NB_PROVIDER_N] = {
 #define PROVIDER(id, name, title, ...) [NB_PROVIDER_##id] = title,
 #include "metadata/clouds.def"
 };
-
-int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider) {
-        for (size_t i = 0; i < _NB_PROVIDER_N; i++)
-                if (strlen(nb_provider_names[i]) == len &&
-                    memcmp(nb_provider_names[i], name, len) == 0) {
-                        *ret_provider = (enum nb_provider)i;
-                        return 0;
-                }
-        return -EINVAL;
-}

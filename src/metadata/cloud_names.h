@@ -4,8 +4,6 @@
 /* The names of the clouds and platforms that `metadata.provider` accepts. Each has a row in
  * clouds.def. */
 
-#include <stddef.h>
-
 #define PROVIDER(id, ...) NB_PROVIDER_##id,
 enum nb_provider {
         NB_PROVIDER_NONE, /* metadata is never read; or: no known cloud was recognised */
@@ -16,6 +14,3 @@ enum nb_provider {
 
 extern const char *const nb_provider_names[_NB_PROVIDER_N];  /* "aws": as in the settings */
 extern const char *const nb_provider_titles[_NB_PROVIDER_N]; /* "Amazon EC2": for people */
-
-/* 0 or -EINVAL. */
-int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "kube/node_name.h"
+#include "kube_objects/node_name.h"
 #include "metadata/cloud_internal.h"
 #include "metadata/metadata_document.h"
 
@@ -29,7 +29,7 @@ int nb_cloud_read_nocloud_name(struct nb_cloud_call *call, struct nb_secret *ret
         _cleanup_(nb_secret_done) struct nb_secret seed = NB_SECRET_INIT;
         int r;
 
-        r = nb_cloud_get(call, NB_PLATFORM_META_DATA, NULL, NB_CLOUD_DOCUMENT_MAX, &seed, f);
+        r = nb_cloud_get_document(call, NB_PLATFORM_META_DATA, NULL, &seed, f);
         return r > 0 ? nb_metadata_seed_name(seed.data, seed.len, "meta-data of NoCloud", ret, f)
                      : r;
 }

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "metadata/cloud_internal.h"
 #include "metadata/kernel_line.h"
-#include "system/sources.h"
+#include "os/sources.h"
 
 /* --- The machine --- */
 

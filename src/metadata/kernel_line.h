@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "files/platform_note.h"
+#include "state_files/platform_note.h"
 
 #define NB_KERNEL_LINE_PATH "/proc/cmdline"
 #define NB_KERNEL_LINE_MAX 16384

@@ -12,7 +12,8 @@
  *
  * As in cloud-init, white space may precede the first line, and its case is ignored. All of it may
  * be in base64: the APIs of Akamai, Azure and Oracle return base64, and VMware's guestinfo.userdata
- * is base64 if guestinfo.userdata.encoding says so. MIME and gzip are not read.
+ * is base64 if guestinfo.userdata.encoding says so. MIME and gzip are not read. Data that is meant
+ * for this program but has another form, such as text in UTF-16, is described, with a hint.
  *
  * No I/O. User data may contain a token, so every copy of it is a struct nb_secret.
  */

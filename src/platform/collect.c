@@ -12,7 +12,7 @@
 #include "metadata/kernel_line.h"
 #include "platform/collect.h"
 #include "platform/volume.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", NB_VOLUME_BY_LABEL,
                                      nb_guestinfo_tools };

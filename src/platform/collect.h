@@ -3,8 +3,8 @@
 
 /*
  * Reads what the sandbox of node-bootstrap.service hides: the kernel command line, a volume,
- * VMware's guestinfo. It runs in a separate service that does nothing else. files/platform_note.h
- * describes the files that it writes.
+ * VMware's guestinfo. It runs in a separate service that does nothing else.
+ * state_files/platform_note.h describes the files that it writes.
  */
 
 #include "base/failure.h"

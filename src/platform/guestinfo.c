@@ -6,8 +6,8 @@
 
 #include "base/macro.h"
 #include "metadata/user_data.h"
+#include "os/process.h"
 #include "platform/guestinfo.h"
-#include "system/process.h"
 
 #define REQUEST_SIZE 512
 #define TIMEOUT_MS 10000

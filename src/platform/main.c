@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 
 #include "base/macro.h"
+#include "os/options.h"
+#include "os/sources.h"
 #include "platform/collect.h"
-#include "system/log.h"
-#include "system/options.h"
-#include "system/sources.h"
+#include "systemd/log.h"
 
 static const char usage[] =
         "platform [OPTION...]\n\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -64,6 +65,13 @@ static int take_setting(struct reading *reading, const struct key *key,
 
 static int take_endpoint(struct reading *reading, const struct key *key,
                          const struct nb_yaml_node *node) {
+        int r = nb_settings_is_string(node)
+                        ? nb_settings_refuse_bare_ipv6(reading->merge, node->line, key->path,
+                                                       node->value)
+                        : 0;
+
+        if (r < 0)
+                return r;
         nb_settings_clear_list(reading->merge, NB_SETTING_ENDPOINTS);
         return nb_settings_store_node(reading->merge, NB_SETTING_ENDPOINTS, node, key->path);
 }
@@ -104,7 +112,8 @@ static int set_timeout(const struct reading *reading) {
                                           "87600h");
         /* The installer reads `timeout:` from a text with whole seconds. */
         reading->merge->settings->timeout_ms = (reading->timeout_ms + 999) / 1000 * 1000;
-        nb_settings_set_origin(reading->merge, NB_SETTING_TIMEOUT);
+        nb_settings_copy_origin(reading->merge->source->origin,
+                                reading->merge->settings->origin[NB_SETTING_TIMEOUT]);
         return 0;
 }
 
@@ -159,6 +168,17 @@ static int store_entry(const struct entry *entry, enum nb_setting setting,
         return nb_settings_store_text(entry->merge, setting, node->line, path, text);
 }
 
+/* By name and value, as kubeadm does (ArgumentsToCommand() in cmd/kubeadm/app/util/arguments.go).
+ * Of an option that is no map or list, kubelet uses the last value. */
+static int compare_arguments(const void *a, const void *b) {
+        size_t len_a = strcspn(a, "="), len_b = strcspn(b, "=");
+        int r = memcmp(a, b, len_a < len_b ? len_a : len_b);
+
+        if (r == 0 && len_a != len_b)
+                return len_a < len_b ? -1 : 1;
+        return r != 0 ? r : strcmp(a, b);
+}
+
 /* Taints, and the arguments of v1beta4. */
 static int take_list(struct reading *reading, const struct key *key,
                      const struct nb_yaml_node *node) {
@@ -168,7 +188,10 @@ static int take_list(struct reading *reading, const struct key *key,
         unsigned i = 0;
 
         if (node->type != NB_YAML_SEQUENCE)
-                return nb_settings_refuse_type(merge, node, key->path, "a list");
+                return nb_settings_refuse_type(merge, node, key->path,
+                                               is_taint ? "a list"
+                                                        : "a list of name and value, as of "
+                                                          "v1beta4");
         nb_settings_clear_list(merge, key->setting);
         for (const struct nb_yaml_node *item = node->first; item; item = item->next) {
                 struct entry entry = { merge, { "", "", "" } };
@@ -186,15 +209,20 @@ static int take_list(struct reading *reading, const struct key *key,
                 if (r < 0)
                         return r;
         }
+        if (!is_taint)
+                qsort(merge->settings->extra_args, merge->settings->n_extra_args,
+                      sizeof(merge->settings->extra_args[0]), compare_arguments);
         return 0;
 }
 
-static int take_argument(void *userdata, size_t i _unused_, const char *path,
+/* The name is a word of the document, so messages have the key of the mapping, and the line. */
+static int take_argument(void *userdata, size_t i _unused_, const char *path _unused_,
                          const struct nb_yaml_node *node) {
+        static const char key[] = "nodeRegistration.kubeletExtraArgs";
         struct entry entry = { userdata, { node->key, "" } };
-        int r = take_member(&entry, 1, path, node);
+        int r = take_member(&entry, 1, key, node);
 
-        return r < 0 ? r : store_entry(&entry, NB_SETTING_EXTRA_ARGS, node, path);
+        return r < 0 ? r : store_entry(&entry, NB_SETTING_EXTRA_ARGS, node, key);
 }
 
 /* v1beta2 and v1beta3 have a mapping of name to value. */
@@ -206,7 +234,8 @@ static int take_arguments(struct reading *reading, const struct key *key,
         if (reading->version == V1BETA4)
                 return take_list(reading, key, node);
         if (node->type != NB_YAML_MAPPING)
-                return nb_settings_refuse_type(&merge, node, key->path, "a mapping");
+                return nb_settings_refuse_type(&merge, node, key->path,
+                                               "a mapping of names to values, as before v1beta4");
         nb_settings_clear_list(&merge, NB_SETTING_EXTRA_ARGS);
         return nb_settings_walk(&walk, node, key->path);
 }
@@ -292,12 +321,17 @@ static int merge_document(const struct nb_settings_merge *merge, const struct nb
         const struct nb_settings_walk walk = { merge, known_key, take_key, &reading, 0 };
         const struct nb_yaml_node *discovery = nb_yaml_get(root, "discovery"),
                                   *token = nb_yaml_get(discovery, "bootstrapToken"),
-                                  *file = nb_yaml_get(discovery, "file");
+                                  *file = nb_yaml_get(discovery, "file"),
+                                  *name = nb_yaml_get(nb_yaml_get(root, "metadata"), "name");
         int r;
 
         r = parse_version(merge, root, &reading.version);
         if (r < 0)
                 return r;
+        /* The place of the name in an object of Kubernetes. */
+        if (name)
+                return nb_settings_refuse(merge, name->line, "metadata.name",
+                                          "unknown key; did you mean nodeRegistration.name?");
         if (!nb_yaml_is_null(token) && !nb_yaml_is_null(file))
                 return nb_settings_refuse(merge, file->line, "discovery.file",
                                           "expected this or discovery.bootstrapToken (line %u), "
@@ -309,7 +343,7 @@ static int merge_document(const struct nb_settings_merge *merge, const struct nb
 
 /* --- The file --- */
 
-const struct nb_yaml_node *nb_join_configuration_find(const struct nb_yaml_node *documents) {
+static const struct nb_yaml_node *find_document(const struct nb_yaml_node *documents) {
         while (documents && strcmp(header_text(documents, "kind"), KIND) != 0)
                 documents = documents->next;
         return documents;
@@ -342,11 +376,17 @@ static int ignore_document(const struct nb_settings_merge *merge, const struct n
 }
 
 int nb_join_configuration_merge(const struct nb_settings_merge *merge,
-                                const struct nb_yaml_node *documents,
-                                const struct nb_yaml_node *root) {
-        const struct nb_yaml_node *second = nb_join_configuration_find(root->next);
+                                const struct nb_yaml_node *documents) {
+        const struct nb_yaml_node *root = find_document(documents), *second;
         int r;
 
+        if (!root && strncmp(header_text(documents, "apiVersion"), GROUP, strlen(GROUP)) == 0)
+                return nb_settings_refuse_text(merge, documents->line, "kind",
+                                               "a " KIND ", which is what is read of kubeadm",
+                                               header_text(documents, "kind"), NULL);
+        if (!root)
+                return 0;
+        second = find_document(root->next);
         if (second)
                 return nb_settings_refuse(merge, second->line, "kind",
                                           "a second " KIND "; the first is on line %u", root->line);
@@ -355,5 +395,6 @@ int nb_join_configuration_merge(const struct nb_settings_merge *merge,
                 if (r < 0)
                         return r;
         }
-        return merge_document(merge, root);
+        r = merge_document(merge, root);
+        return r < 0 ? r : 1;
 }

@@ -19,11 +19,8 @@
 #include "codec/yaml.h"
 #include "settings/store.h"
 
-/* The first JoinConfiguration among these documents; NULL if there is none. */
-const struct nb_yaml_node *nb_join_configuration_find(const struct nb_yaml_node *documents);
-
-/* Merges `root`, which is one of `documents`. NB_SETTINGS_INVALID, NB_TOKEN_MALFORMED,
+/* Merges the JoinConfiguration among these documents, of which there is at least one. 1; 0 if none
+ * is there, and the first document is not of kubeadm. NB_SETTINGS_INVALID, NB_TOKEN_MALFORMED,
  * NB_TOKEN_EXPOSED. */
 int nb_join_configuration_merge(const struct nb_settings_merge *merge,
-                                const struct nb_yaml_node *documents,
-                                const struct nb_yaml_node *root);
+                                const struct nb_yaml_node *documents);

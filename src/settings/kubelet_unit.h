@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "system/sources.h"
-#include "system/unit.h"
+#include "os/sources.h"
+#include "systemd/unit.h"
 
 #define NB_SERVICE_UNIT "node-bootstrap.service"
 #define NB_GATE_UNIT "node-bootstrap-gate.service"
@@ -21,12 +21,15 @@
 int nb_kubelet_show(struct nb_unit *ret_unit);
 
 /*
- * Appends the command line, the environment and the files in EnvironmentFile=, in this order: the
- * last value of an argument is the one in force. If they are longer than the buffer may be,
- * ret->error is -E2BIG, and the first ones were appended.
+ * Appends the command line with the variables that are in the environment and in the files of
+ * EnvironmentFile=, in systemd's order: the last value of an argument is the one in force. If that
+ * is longer than the buffer may be, ret->error is -E2BIG, and the first ones were appended.
  */
 void nb_kubelet_read_arguments(struct nb_sources *sources, const struct nb_unit *unit,
                                struct nb_buffer *ret);
+
+/* Appends the command line of the kubelet that runs. -ESRCH if none does; -errno. */
+int nb_kubelet_read_command_line(const struct nb_unit *unit, struct nb_buffer *ret);
 
 /* Finds the value of the last argument with this name. `arguments` may be NULL. */
 bool nb_kubelet_find_argument(const char *arguments, const char *name, char *ret, size_t size);

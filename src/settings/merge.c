@@ -51,7 +51,6 @@ static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_
 
 static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t len) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL;
-        const struct nb_yaml_node *join;
         const struct nb_settings_source *source = merge->source;
         int r;
 
@@ -59,13 +58,11 @@ static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t 
                                             source->key, &documents, merge->f)
                         : nb_yaml_parse(source->origin, yaml, len, NB_SETTINGS_MALFORMED,
                                         NB_YAML_DOCUMENTS_MAX, &documents, merge->f);
-        if (r < 0)
+        if (r < 0 || !documents)
                 return r;
-        join = nb_join_configuration_find(documents);
-        if (join)
-                return nb_join_configuration_merge(merge, documents, join);
-        if (!documents)
-                return 0;
+        r = nb_join_configuration_merge(merge, documents);
+        if (r != 0)
+                return r;
         /* A NodeBootstrap document must be the only one in its file. */
         if (documents->next)
                 return nb_failure_set(merge->f, NB_SETTINGS_MALFORMED, 0,

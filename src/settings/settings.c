@@ -8,6 +8,7 @@
 
 #include "base/macro.h"
 #include "base/text.h"
+#include "codec/dns_name.h"
 #include "settings/settings.h"
 
 #define MEMBER(member) ((struct nb_settings *)NULL)->member
@@ -30,6 +31,7 @@ const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
                 .key = (name), \
                 .type = &nb_setting_type_##of_type, \
                 .offset = offsetof(struct nb_settings, member), \
+                .size = sizeof(MEMBER(member)), \
                 .initial = (text), \
                 .metadata = NB_SETTING_METADATA_##from_metadata, \
         },
@@ -38,6 +40,7 @@ const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
                 .key = (name), \
                 .type = &nb_setting_type_##of_type, \
                 .offset = offsetof(struct nb_settings, member), \
+                .size = sizeof(MEMBER(member)), \
                 .n_offset = offsetof(struct nb_settings, n_##member), \
                 .entry_size = sizeof(MEMBER(member)[0]), \
                 .max = N_ELEMENTS(MEMBER(member)), \
@@ -121,6 +124,24 @@ void nb_settings_init(struct nb_settings *ret_settings) {
         }
 }
 
+void nb_settings_overlay(struct nb_settings *settings, const struct nb_settings *over) {
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                const struct nb_setting_row *row = &nb_setting_rows[i];
+
+                if (!nb_setting_is_set(over, i))
+                        continue;
+                memcpy((char *)settings + row->offset, (const char *)over + row->offset, row->size);
+                if (row->max > 0)
+                        memcpy((char *)settings + row->n_offset, (const char *)over + row->n_offset,
+                               sizeof(unsigned));
+                if (i == NB_SETTING_NODE_NAME)
+                        settings->is_node_name_lowered = over->is_node_name_lowered;
+                memcpy(settings->origin[i], over->origin[i], sizeof(settings->origin[0]));
+        }
+        settings->has_tls_bootstrap_token |= over->has_tls_bootstrap_token;
+        memcpy(settings->ignored, over->ignored, sizeof(settings->ignored));
+}
+
 /* --- Formatting --- */
 
 void nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
@@ -180,11 +201,32 @@ static int verify_paths(const struct nb_settings *settings, struct nb_failure *f
 
                         if (strcmp(path, (const char *)settings + other->offset) == 0)
                                 return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
-                                                      "%s and %s: expected different paths, found "
-                                                      "'%s' for both",
-                                                      other->key, target->key, path);
+                                                      "%s and %s: expected different paths",
+                                                      other->key, target->key);
                 }
         return 0;
+}
+
+int nb_settings_verify_name(const struct nb_settings *settings, const char *name,
+                            const char *source, struct nb_failure *f) {
+        static const char option[] = "node-labels=", label[] = "kubernetes.io/hostname=";
+
+        if (strlen(name) <= NB_DNS_LABEL_MAX)
+                return 0;
+        for (unsigned i = 0; i < settings->n_extra_args; i++) {
+                const char *labels = settings->extra_args[i], *found = strstr(labels, label);
+
+                if (strncmp(labels, option, strlen(option)) == 0 && found &&
+                    strchr("=,", found[-1]) &&
+                    strcspn(found + strlen(label), ",") <= NB_DNS_LABEL_MAX)
+                        return 0;
+        }
+        return nb_failure_set(f, NB_NODE_NAME_INVALID, EINVAL,
+                              "the node name from %s has %zu characters; kubelet puts it into the "
+                              "label kubernetes.io/hostname, which has at most %d: set node.name "
+                              "to a shorter one, or this label with node-labels in "
+                              "kubelet.extraArgs",
+                              source, strlen(name), NB_DNS_LABEL_MAX);
 }
 
 int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f) {
@@ -198,6 +240,9 @@ int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f)
                                 "kubelet.extraArgs, found both: the first in %s, the other in %s",
                                 settings->origin[NB_SETTING_PROVIDER_ID],
                                 settings->origin[NB_SETTING_EXTRA_ARGS]);
+        if (nb_settings_verify_name(settings, settings->node_name,
+                                    settings->origin[NB_SETTING_NODE_NAME], f) < 0)
+                return -EINVAL;
         return verify_paths(settings, f);
 }
 
@@ -246,6 +291,7 @@ void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB
 
                 if (strncmp(p, option, strlen(option)) != 0)
                         continue;
+                ret[0] = '\0'; /* kubelet uses the last one */
                 for (p += strlen(option); *p; p += strspn(p, ",")) {
                         add_address(p, strcspn(p, ","), ret);
                         p += strcspn(p, ",");

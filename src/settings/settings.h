@@ -19,8 +19,8 @@
 #include "base/failure.h"
 #include "base/secret.h"
 #include "codec/url.h"
-#include "kube/node_name.h"
-#include "kube/token.h"
+#include "kube_objects/node_name.h"
+#include "kube_objects/token.h"
 #include "metadata/cloud_names.h"
 #include "settings/types.h"
 
@@ -40,6 +40,7 @@ const char *nb_settings_folder_of(const char *path);
 #define NB_SETTINGS_EXTRA_ARGS_MAX 32
 #define NB_SETTINGS_IGNORED_SIZE 256
 #define NB_SETTINGS_DEFAULT_ORIGIN "default"
+#define NB_SETTINGS_ORIGIN_SIZE 128
 
 /* NB_SETTING_ENDPOINTS and so on. */
 enum nb_setting {
@@ -57,8 +58,8 @@ struct nb_settings_tokens {
         struct nb_secret discovery;     /* bootstrap.token (a bootstrap token or a k3s token), or
                                            discovery.bootstrapToken.token of a JoinConfiguration */
         struct nb_secret tls_bootstrap; /* discovery.tlsBootstrapToken of a JoinConfiguration */
-        char discovery_origin[128];     /* the document that contains it */
-        char tls_bootstrap_origin[128];
+        char discovery_origin[NB_SETTINGS_ORIGIN_SIZE]; /* the document that contains it */
+        char tls_bootstrap_origin[NB_SETTINGS_ORIGIN_SIZE];
 };
 
 #define NB_SETTINGS_TOKENS_INIT \
@@ -100,8 +101,8 @@ struct nb_settings {
         bool token_discard;                            /* remove the token after the join */
         uint64_t timeout_ms;                           /* UINT64_MAX: infinity */
 
-        /* Where each value comes from: NB_SETTINGS_DEFAULT_ORIGIN, or the origin of a document. */
-        char origin[_NB_SETTING_N][128];
+        /* Where each value comes from: NB_SETTINGS_DEFAULT_ORIGIN, or nb_settings_copy_origin(). */
+        char origin[_NB_SETTING_N][NB_SETTINGS_ORIGIN_SIZE];
 
         /* Keys and documents for other phases of kubeadm, "dryRun, patches"; ends with "..." if not
          * all fit. */
@@ -110,6 +111,10 @@ struct nb_settings {
         /* Borrowed; NULL: tokens in documents are checked and dropped. */
         struct nb_settings_tokens *tokens;
 };
+
+/* Copies the origin of a document for messages. Of a long path, keeps the end: two files in one
+ * folder stay different. */
+void nb_settings_copy_origin(const char *origin, char ret[static NB_SETTINGS_ORIGIN_SIZE]);
 
 /* All defaults. */
 void nb_settings_init(struct nb_settings *ret_settings);
@@ -127,11 +132,15 @@ struct nb_settings_source {
 
 /*
  * Merges one document (or file of documents); on failure `settings` is unchanged, except for its
- * tokens and for what is_salvage keeps. NB_SETTINGS_MALFORMED, NB_SETTINGS_INVALID;
- * NB_TOKEN_MALFORMED and NB_TOKEN_EXPOSED for a token in it.
+ * tokens and for what is_salvage keeps. NB_SETTINGS_MALFORMED, NB_SETTINGS_INVALID; for a token,
+ * NB_TOKEN_EXPOSED, and NB_TOKEN_MALFORMED or, in metadata, NB_METADATA_MALFORMED.
  */
 int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source,
                       const char *yaml, size_t len, struct nb_failure *f);
+
+/* Replaces the values that `over` sets, with their origins. Tokens are the caller's: struct
+ * nb_settings has none. */
+void nb_settings_overlay(struct nb_settings *settings, const struct nb_settings *over);
 
 /* Wipes the tokens in settings->tokens and sets it to NULL, as if no document contained a token. */
 void nb_settings_forget_tokens(struct nb_settings *settings);
@@ -141,6 +150,12 @@ void nb_settings_forget_tokens(struct nb_settings *settings);
  * join. NB_SETTINGS_INVALID. */
 int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f);
 
+/* Whether kubelet can register a Node of this name: it puts the name into the label
+ * kubernetes.io/hostname, unless an argument sets that label (kubernetes
+ * pkg/kubelet/kubelet_node_status.go). `source` is for the message. 0 or NB_NODE_NAME_INVALID. */
+int nb_settings_verify_name(const struct nb_settings *settings, const char *name,
+                            const char *source, struct nb_failure *f);
+
 #define NB_CLIENT_CA_PATH_MAX (NB_SETTINGS_PATH_MAX + 8)
 
 /* The file for the CA of the API server's client certificate, if that CA is not in caFile, as with
@@ -148,7 +163,7 @@ int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f)
 void nb_settings_client_ca(const struct nb_settings *settings,
                            char ret[static NB_CLIENT_CA_PATH_MAX]);
 
-#define NB_NODE_IPS_SIZE 96 /* an address of each family */
+#define NB_NODE_IPS_SIZE 192 /* four addresses of any family */
 
 /* The addresses in `node-ip` of kubelet.extraArgs, "10.0.0.5,fd00::5", as inet_ntop() writes them.
  * "" for none: 0.0.0.0 and :: only select a family. */
@@ -184,7 +199,7 @@ enum nb_setting_metadata {
 struct nb_setting_row {
         const char *key;
         const struct nb_setting_type *type; /* of a list: of its entries */
-        size_t offset;                      /* of the member of struct nb_settings */
+        size_t offset, size;                /* of the member of struct nb_settings */
         size_t n_offset;                    /* of a list: of its length */
         size_t entry_size;
         unsigned max;        /* entries in a list; 0: no list */

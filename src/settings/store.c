@@ -6,24 +6,16 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "kube/k3s_token.h"
-#include "kube/token.h"
+#include "kube_objects/k3s_token.h"
+#include "kube_objects/token.h"
 #include "settings/store.h"
+#include "systemd/log.h"
 
 #define ON_THE_MACHINE "set it in config.yaml on the machine"
 
 /* --- Messages --- */
 
-/* Describes a text that messages must not quote: a token, or a URL that may contain a password or a
- * signature. NULL: the text can be quoted. */
-static const char *describe_secret(const char *text) {
-        const char *scheme = strstr(text, "://");
-
-        if (nb_text_contains_token(text) || nb_k3s_token_looks_like(text, strlen(text)))
-                return "what looks like a bootstrap token, which belongs in the credential "
-                       "node-bootstrap.token";
-        return scheme && strpbrk(scheme, "@?") ? "a URL with a user or a query" : NULL;
-}
+#define BELONGS "; a token belongs in the credential node-bootstrap.token"
 
 int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, const char *path,
                        const char *format, ...) {
@@ -35,18 +27,37 @@ int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, con
         va_end(arguments);
         if (line == 0)
                 return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s: %s", path, text);
-        return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s: %s",
-                              merge->source->origin, line, path, text);
+        return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s%s%s",
+                              merge->source->origin, line, path, path[0] ? ": " : "", text);
 }
 
 int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path,
                             const char *expected, const char *text, const char *hint) {
-        const char *secret = describe_secret(text);
-        char quoted[NB_TEXT_QUOTED_SIZE];
+        char found[NB_TEXT_QUOTED_SIZE];
 
-        return nb_settings_refuse(merge, line, path, "expected %s, found %s%s", expected,
-                                  secret ? secret : nb_text_quote(text, strlen(text), quoted),
-                                  hint ? hint : "");
+        /* A typed word may be a part of a secret that was cut anywhere. */
+        if (line == 0) {
+                size_t n = nb_text_count(text, strlen(text));
+
+                snprintf(found, sizeof(found), "%zu character%s", n, n == 1 ? "" : "s");
+        } else
+                nb_text_quote_value(text, strlen(text), found);
+        return nb_settings_refuse(merge, line, path, "expected %s, found %s%s%s", expected, found,
+                                  nb_text_is_token(text) ? BELONGS : "", hint ? hint : "");
+}
+
+int nb_settings_refuse_bare_ipv6(const struct nb_settings_merge *merge, unsigned line,
+                                 const char *path, const char *text) {
+        char likely[NB_URL_MAX];
+        struct nb_url url;
+
+        if (text[0] == '[' || nb_endpoint_parse(text, strlen(text), &url) < 0 || !url.is_ipv6)
+                return 0;
+        (void)nb_endpoint_lacks_brackets(&url, likely);
+        return nb_settings_refuse(merge, line, path,
+                                  "expected HOST:PORT, found an IPv6 address without brackets; "
+                                  "with them, it may be %s",
+                                  likely);
 }
 
 int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
@@ -58,7 +69,7 @@ int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct 
         if (nb_yaml_is_null(node) || node->type != NB_YAML_SCALAR)
                 return nb_settings_refuse(merge, node->line, path, "expected %s, found %s",
                                           expected, found);
-        if (type && !describe_secret(node->value))
+        if (type && !nb_text_is_token(node->value))
                 snprintf(hint, sizeof(hint), " (%s%s)", found,
                          is_quote_missing ? "; quote it" : "");
         return nb_settings_refuse_text(merge, node->line, path, expected, node->value, hint);
@@ -103,28 +114,31 @@ static void add_candidate(struct guess *guess, const char *path, const char *can
                 *guess = (struct guess){ candidate, (int)section_len, distance };
 }
 
-static int check_key(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
-                     const char *path) {
-        const char *secret = describe_secret(node->key);
+/* A key that is not known is quoted as a value is, so `path` is that of its mapping. */
+static int refuse_key(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
+                      const char *path, const char *what, const char *hint, int hint_len) {
+        const char *secret = nb_text_describe_secret(node->key, strlen(node->key));
+        char quoted[NB_TEXT_QUOTED_SIZE];
 
-        /* Check this first, because later messages contain the key. */
         if (secret)
-                return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0,
-                                      "%s:%u: expected a key, found %s", merge->source->origin,
-                                      node->line, secret);
-        if (strchr(node->key, '.'))
-                return nb_settings_refuse(merge, node->line, path,
-                                          "a key must not contain a dot; nest the mappings");
-        return 0;
+                return nb_settings_refuse(merge, node->line, path, "expected a key, found %s%s",
+                                          secret, nb_text_is_token(node->key) ? BELONGS : "");
+        nb_text_quote_value(node->key, strlen(node->key), quoted);
+        return nb_settings_refuse(merge, node->line, path, "%s (%s)%s%.*s%s", what, quoted,
+                                  hint ? "; did you mean " : "", hint_len, hint ? hint : "",
+                                  hint ? "?" : "");
 }
 
-static int take_key(const struct nb_settings_walk *walk, const char *path,
+static int take_key(const struct nb_settings_walk *walk, const char *parent, const char *path,
                     const struct nb_yaml_node *node) {
         const char *key = path + walk->base_len;
         struct guess guess = { .distance = 3 };
         bool is_section = false;
         const char *name;
 
+        if (strchr(node->key, '.'))
+                return refuse_key(walk->merge, node, parent,
+                                  "a key must not contain a dot; nest the mappings", NULL, 0);
         if (!walk->known_key)
                 return walk->take(walk->userdata, 0, path, node);
         if (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0)
@@ -135,11 +149,8 @@ static int take_key(const struct nb_settings_walk *walk, const char *path,
                 is_section = is_section || is_section_of(key, name);
                 add_candidate(&guess, key, name);
         }
-        if (!is_section && !guess.key)
-                return nb_settings_refuse(walk->merge, node->line, path, "unknown key");
         if (!is_section)
-                return nb_settings_refuse(walk->merge, node->line, path,
-                                          "unknown key; did you mean %.*s?", guess.len, guess.key);
+                return refuse_key(walk->merge, node, parent, "unknown key", guess.key, guess.len);
         /* All keys of a section may be commented out. */
         if (nb_yaml_is_null(node))
                 return 0;
@@ -156,9 +167,7 @@ int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_n
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
                 snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
                          node->key);
-                r = check_key(walk->merge, node, path);
-                if (r >= 0)
-                        r = take_key(walk, path, node);
+                r = take_key(walk, parent, path, node);
                 if (r < 0 && !walk->merge->source->is_salvage)
                         return r;
                 if (r < 0)
@@ -204,14 +213,26 @@ static int check_metadata(const struct nb_settings_merge *merge, enum nb_setting
                                        name, "; for another option, " ON_THE_MACHINE);
 }
 
-void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting) {
-        nb_text_copy_line(merge->source->origin, strlen(merge->source->origin),
-                          merge->settings->origin[setting], sizeof(merge->settings->origin[0]));
+void nb_settings_copy_origin(const char *origin, char ret[static NB_SETTINGS_ORIGIN_SIZE]) {
+        size_t len = strlen(origin), begin = 0;
+        char text[NB_SETTINGS_ORIGIN_SIZE + 3];
+
+        if (len >= NB_SETTINGS_ORIGIN_SIZE) {
+                begin = len - (NB_SETTINGS_ORIGIN_SIZE - sizeof("..."));
+                while ((origin[begin] & 0xc0) == 0x80)
+                        begin++;
+        }
+        len = (size_t)snprintf(text, sizeof(text), "%s%s", begin > 0 ? "..." : "", origin + begin);
+        nb_text_copy_line(text, len, ret, NB_SETTINGS_ORIGIN_SIZE);
+}
+
+static void set_origin(const struct nb_settings_merge *merge, enum nb_setting setting) {
+        nb_settings_copy_origin(merge->source->origin, merge->settings->origin[setting]);
 }
 
 void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting) {
         memset((char *)merge->settings + nb_setting_rows[setting].n_offset, 0, sizeof(unsigned));
-        nb_settings_set_origin(merge, setting);
+        set_origin(merge, setting);
 }
 
 int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_setting setting,
@@ -224,9 +245,14 @@ int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_settin
         r = check_metadata(merge, setting, line, path, text);
         if (r < 0)
                 return r;
-        r = nb_setting_parse(merge->settings, setting, text, strlen(text));
-        if (r >= 0)
+        /* A token can have the form of a host name, a label or a file name, and everybody can read
+         * the files with the settings. */
+        r = nb_text_is_token(text) ? -EINVAL
+                                   : nb_setting_parse(merge->settings, setting, text, strlen(text));
+        if (r >= 0) {
+                set_origin(merge, setting);
                 return 0;
+        }
         if (r == -EEXIST)
                 expected = "each one once";
         else if (r == -E2BIG) {
@@ -234,6 +260,9 @@ int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_settin
                 expected = most;
         } else if (row->type->hint)
                 hint = row->type->hint(text, buffer);
+        if (hint && row->type->is_hint_enough)
+                return nb_settings_refuse(merge, line, path, "node-bootstrap sets this option%s",
+                                          hint);
         return nb_settings_refuse_text(merge, line, path, expected, text, hint);
 }
 
@@ -272,50 +301,48 @@ static int store_list(const struct nb_settings_merge *merge, enum nb_setting set
 
 /* --- Tokens --- */
 
-/* Verifies the form of a token. *ret_form describes the expected form, and ret_flaw what is wrong.
- * `is_any`: a k3s token is accepted, too. 0, -EINVAL, -EBADMSG (encrypted) or -ENOMEM. */
-static int parse_token(const char *text, size_t len, bool is_any, const char **ret_form,
-                       char ret_flaw[static NB_TOKEN_FLAW_SIZE]) {
-        _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
-
-        if (is_any && nb_k3s_token_looks_like(text, len)) {
-                *ret_form = "K10<hash>::<id>.<secret> or K10<hash>::<user>:<password>";
-                nb_any_token_find_flaw(text, len, ret_flaw);
-                return nb_k3s_token_parse(text, len, "", &k3s);
-        }
-        *ret_form = "six characters, a dot and sixteen characters of a-z and 0-9";
-        nb_token_find_flaw(text, len, ret_flaw);
-        return nb_token_verify(text, len);
-}
-
-static int verify_token(const struct nb_settings_merge *merge, bool is_any,
+static int verify_token(const struct nb_settings_merge *merge, bool may_be_k3s,
                         const struct nb_yaml_node *node, const char *path) {
-        bool is_scalar = node->type == NB_YAML_SCALAR;
-        const char *form;
+        const char *form = "six characters, a dot and sixteen characters of a-z and 0-9",
+                   *text = "";
+        size_t len = 0;
+        bool is_k3s;
         char flaw[NB_TOKEN_FLAW_SIZE];
         int r;
 
+        if (node->type == NB_YAML_SCALAR) {
+                text = node->value;
+                len = node->value_len;
+        }
+        /* Decides which remedy a failure has. */
+        if (may_be_k3s && nb_k3s_token_is_meant(text, len))
+                nb_log_field(NB_FIELD_CLUSTER, "k3s");
         /* Metadata is always exposed; users who put a token there accept that. */
         if (merge->source->is_exposed && !merge->source->is_metadata)
                 return nb_failure_set(merge->f, NB_TOKEN_EXPOSED, EPERM,
                                       "%s:%u: %s: other users can read this file; it must not "
                                       "contain a token",
                                       merge->source->origin, node->line, path);
-        r = parse_token(is_scalar ? node->value : "", is_scalar ? node->value_len : 0, is_any,
-                        &form, flaw);
+        is_k3s = may_be_k3s && nb_k3s_token_looks_like(text, len);
+        if (is_k3s)
+                form = "K10<hash>::<id>.<secret> or K10<hash>::<user>:<password>";
+        else
+                nb_token_find_flaw(text, len, flaw);
+        r = is_k3s ? nb_any_token_verify(text, len, flaw) : nb_token_verify(text, len);
         if (r >= 0)
                 return 0;
         if (r == -ENOMEM)
                 return nb_failure_set_memory(merge->f);
-        if (!is_scalar)
+        if (node->type != NB_YAML_SCALAR)
                 snprintf(flaw, sizeof(flaw), "it is %s", nb_yaml_type_name(node));
-        return nb_failure_set(merge->f, NB_TOKEN_MALFORMED, EINVAL,
-                              "%s:%u: %s: expected a token (%s): %s", merge->source->origin,
-                              node->line, path, form, flaw);
+        return nb_failure_set(
+                merge->f, merge->source->is_metadata ? NB_METADATA_MALFORMED : NB_TOKEN_MALFORMED,
+                EINVAL, "%s:%u: %s: expected a token (%s): %s%s", merge->source->origin, node->line,
+                path, form, flaw, may_be_k3s ? nb_k3s_token_hint(text, len) : "");
 }
 
 static int keep_token(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
-                      struct nb_secret *token, char origin[static 128]) {
+                      struct nb_secret *token, char ret_origin[static NB_SETTINGS_ORIGIN_SIZE]) {
         struct nb_secret secret = NB_SECRET_INIT;
         size_t len = node->value_len;
         int r;
@@ -330,7 +357,7 @@ static int keep_token(const struct nb_settings_merge *merge, const struct nb_yam
                 return nb_failure_set_memory(merge->f);
         nb_secret_done(token);
         *token = secret;
-        nb_text_copy_line(merge->source->origin, strlen(merge->source->origin), origin, 128);
+        nb_settings_copy_origin(merge->source->origin, ret_origin);
         return 0;
 }
 
@@ -351,7 +378,7 @@ int nb_settings_store_token(const struct nb_settings_merge *merge, enum nb_setti
                 settings->has_tls_bootstrap_token = true;
         else {
                 settings->has_discovery_token = true;
-                nb_settings_set_origin(merge, NB_SETTING_BOOTSTRAP_TOKEN);
+                set_origin(merge, NB_SETTING_BOOTSTRAP_TOKEN);
         }
         return 0;
 }
@@ -375,7 +402,6 @@ int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting set
                 return r;
         if (is_token && merge->settings->tokens)
                 nb_secret_done(&merge->settings->tokens->discovery);
-        nb_settings_set_origin(merge, setting);
         return 0;
 }
 

@@ -52,6 +52,11 @@ int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct 
 int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path,
                             const char *expected, const char *text, const char *hint);
 
+/* Refuses an IPv6 address without brackets, which kubeadm does not accept, and shows where they
+ * belong; 0 for any other text. */
+int nb_settings_refuse_bare_ipv6(const struct nb_settings_merge *merge, unsigned line,
+                                 const char *path, const char *text);
+
 /* Refuses a node whose type is not `type` ("a list"). */
 int nb_settings_refuse_type(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
                             const char *path, const char *type);
@@ -63,7 +68,7 @@ bool nb_settings_is_string(const struct nb_yaml_node *node);
 int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting setting,
                       const struct nb_yaml_node *node, const char *path);
 
-/* Store a value, or append an entry to a list, from a node or a text. */
+/* Store a value with its origin, or append an entry to a list, from a node or a text. */
 int nb_settings_store_node(const struct nb_settings_merge *merge, enum nb_setting setting,
                            const struct nb_yaml_node *node, const char *path);
 int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_setting setting,
@@ -71,8 +76,6 @@ int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_settin
 
 /* Empties a list, before this document sets its entries. */
 void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting);
-
-void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting);
 
 /* --- Tokens --- */
 
@@ -82,6 +85,6 @@ enum nb_settings_token {
         NB_SETTINGS_TOKEN_TLS_BOOTSTRAP,
 };
 
-/* NB_TOKEN_EXPOSED, NB_TOKEN_MALFORMED. */
+/* NB_TOKEN_EXPOSED, NB_TOKEN_MALFORMED; in metadata, NB_METADATA_MALFORMED. */
 int nb_settings_store_token(const struct nb_settings_merge *merge, enum nb_settings_token kind,
                             const struct nb_yaml_node *node, const char *path);

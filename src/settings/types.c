@@ -10,8 +10,8 @@
 #include "codec/dns_name.h"
 #include "codec/json.h"
 #include "codec/url.h"
-#include "kube/node_name.h"
-#include "kube/pin.h"
+#include "kube_objects/node_name.h"
+#include "kube_objects/pin.h"
 #include "metadata/cloud_names.h"
 #include "settings/types.h"
 
@@ -238,7 +238,8 @@ int nb_setting_duration_parse(const char *text, bool is_go, uint64_t *ret_ms) {
                 char *end;
                 double value = strtod(text, &end);
 
-                if (n == 0 || end != text + n || value >= 1e10)
+                /* So the sum does not wrap. */
+                if (n == 0 || end != text + n || value >= 1e10 || sum > UINT64_MAX / 2)
                         return -EINVAL;
                 for (unit = is_go ? 0 : unit; unit < N_ELEMENTS(units); unit++)
                         if ((is_go ? units[unit].is_go : units[unit].is_own) &&
@@ -285,6 +286,15 @@ static int parse_endpoint(const char *text, size_t len, void *ret) {
         return nb_endpoint_parse(text, len, ret);
 }
 
+static const char *hint_endpoint(const char *text, char *buffer _unused_) {
+        size_t len = strcspn(text, ":/");
+
+        if (strncmp(text + len, "://", 3) == 0)
+                return "; leave out the scheme, such as https://";
+        return len > 0 && text[len - 1] == '.' ? "; leave out the dot at the end of the name"
+                                               : NULL;
+}
+
 static void format_endpoint(const void *value, struct nb_buffer *ret) {
         char text[NB_URL_MAX];
 
@@ -302,6 +312,7 @@ const struct nb_setting_type nb_setting_type_endpoint = {
         .format = format_endpoint,
         .is_same = is_same_endpoint,
         .is_repeatable = true,
+        .hint = hint_endpoint,
 };
 
 static int parse_pin(const char *text, size_t len, void *ret) {
@@ -416,8 +427,9 @@ static int parse_extra_arg(const char *text, size_t len, void *ret) {
         return copy_text(text, len, NB_SETTINGS_EXTRA_ARG_SIZE, ret);
 }
 
+/* A name may repeat: kubelet adds up the values of maps and lists. */
 static bool is_same_extra_arg(const void *a, const void *b) {
-        return strncmp(a, b, strcspn(a, "=") + 1) == 0;
+        return strcmp(a, b) == 0;
 }
 
 const struct nb_setting_type nb_setting_type_extra_arg = {
@@ -425,5 +437,7 @@ const struct nb_setting_type nb_setting_type_extra_arg = {
                     "in it",
         .parse = parse_extra_arg,
         .is_same = is_same_extra_arg,
+        .is_repeatable = true,
         .hint = hint_extra_arg,
+        .is_hint_enough = true,
 };

@@ -9,8 +9,8 @@
 
 #include "base/buffer.h"
 #include "codec/url.h"
-#include "kube/node_name.h"
-#include "kube/pin.h"
+#include "kube_objects/node_name.h"
+#include "kube_objects/pin.h"
 #include "metadata/cloud_names.h"
 
 #define NB_SETTINGS_PATH_MAX 512
@@ -48,6 +48,7 @@ struct nb_setting_type {
         bool is_repeatable; /* the second of such entries is dropped instead of refused */
         /* Returns why a value was refused, as "; ...", or NULL. May use `buffer` for the text. */
         const char *(*hint)(const char *text, char buffer[static NB_SETTING_HINT_SIZE]);
+        bool is_hint_enough; /* it says all, without what was expected and found */
 };
 
 /* What each type stores. The member of struct nb_settings has the same type, see settings.c. */

@@ -2,7 +2,7 @@
 """bench.fleet PACKAGE [--nodes=N] [--present=N]: approval of a fleet of nodes, by node-bootstrap-admin's controller and by
 kube-controller-manager, on one control plane, one after the other. As root, after tests/control-plane.
 
-PACKAGE is node-bootstrap-admin's .deb. Each node has a token of its own and authenticates with it, as a real one does. First all
+PACKAGE is kube-node-bootstrap-admin's .deb. Each node has a token of its own and authenticates with it, as a real one does. First all
 nodes submit their requests at once (approvals per second, and how long a request waits); then 50 nodes come one after the other.
 With --present, a fleet of this size follows, and the controller is started again among its tokens and requests.
 Latency is measured by a watch: from the event with the request to the event with its approval.

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from common import csrs, pki
-from integration import admin, admin_cluster
+from integration import admin, admin_cluster, admin_serving
 
 os.environ["NB_BUILDDIR"] = sys.argv[1]
 
@@ -35,7 +35,7 @@ def join(cluster, name):
 def measure(n):
     with tempfile.TemporaryDirectory() as folder, admin.Api(pathlib.Path(folder)) as api:
         cluster = admin_cluster.Cluster(api)
-        cluster.policy(servingPrefixes="10.0.0.0/8", serviceNetworks="10.96.0.0/12")
+        cluster.policy(**admin_serving.USUAL)
         cluster.node("greedy")
         options = ["--parts=approve-client,approve-serving", *sys.argv[3:]]
         with admin.Running("controller", *options, "--kubeconfig", api.kubeconfig()) as controller:

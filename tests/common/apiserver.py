@@ -150,9 +150,11 @@ class Cluster:
 
     def vouches_for(self, identity):
         """Whether a machine can trust this serving certificate."""
-        leaf = identity.certs[0]
         try:
-            self.ca.cert.public_key().verify(leaf.signature, leaf.tbs_certificate_bytes, pki.ec.ECDSA(leaf.signature_hash_algorithm))
+            for cert, issuer in zip(identity.certs, [*identity.certs[1:], self.ca.cert]):
+                pki.verify(cert, issuer)
+                if issuer == self.ca.cert:
+                    break
         except pki.InvalidSignature:
             return False
         return not self.hostile

@@ -9,6 +9,7 @@ the healthy one being `approve()`. What certificate is issued is again a callabl
 import base64
 import copy
 import datetime
+import json
 import threading
 import time
 import uuid
@@ -190,19 +191,14 @@ def validate(spec):
 
 
 def pending(text):
-    """The rows that `approve` lists, by the name of the request."""
-    items, item = {}, {}
-    for line in text.splitlines()[1:]:
-        if not line.startswith("    "):
-            name, node, kind, _, *state, proof = line.split()
-            item = items[name] = {"node": node, "kind": kind, "state": " ".join(state), "proof": proof, "names": []}
-        elif line.startswith("    requested by "):
-            item["requestor"] = line.removeprefix("    requested by ")
-        elif line.startswith("    name: "):
-            item["names"].append(line.removeprefix("    name: "))
-        else:
-            item["verdict"] = line.strip()
-            item["suspicious"] = not item["verdict"].startswith(("ok: ", "check it: "))
+    """What `requests list --output=json` lists, by the name of the request."""
+    items = {}
+    for item in json.loads(text):
+        mark = {"ok": "ok: ", "check": "check it: "}.get(item["verdict"], "")
+        description = f" ({item['description']})" if item["description"] else ""
+        items[item["name"]] = {"node": item["node"], "kind": item["kind"], "state": item["nodeState"], "proof": item["proof"], "names": item["names"],
+                               "requestor": item["requestor"] + description, "reason": item["verdict"], "verdict": mark + item["text"],
+                               "suspicious": not mark}
     return items
 
 

@@ -70,9 +70,9 @@ def commands(name):
     return text
 
 
-def rows_of(heading):
-    """The cells of each row of the table below this heading of README.md."""
-    section = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def rows_of(heading, path=README):
+    """The cells of each row of the table below this heading."""
+    section = path.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line.startswith("|")]
     return rows[2:]
 

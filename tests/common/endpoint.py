@@ -94,7 +94,10 @@ class Connection:
         self.sock.connection = self
         self.sock.do_handshake()
         self.tls = True
-        self.peer = self.sock.getpeercert() or None
+        try:
+            self.peer = self.sock.getpeercert() or None
+        except AttributeError:              # the server has stopped, and closed it meanwhile
+            raise Hangup from None
         if self.peer:
             self.user = dict(item for rdn in self.peer["subject"] for item in rdn)["commonName"]
 

@@ -15,7 +15,7 @@ import json
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature  # noqa: F401 (for apiserver.py)
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
@@ -28,13 +28,18 @@ def node_user(node):
 
 
 def new_key(kind="ec"):
-    return ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, 2048)
+    return {"ec": lambda: ec.generate_private_key(ec.SECP256R1()), "rsa": lambda: rsa.generate_private_key(65537, 2048),
+            "ed25519": ed25519.Ed25519PrivateKey.generate, "ed448": ed448.Ed448PrivateKey.generate}[kind]()
+
+
+def is_eddsa(key):
+    return isinstance(key, (ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey))
 
 
 def key_pem(key):
-    """The key as kubelet and GnuTLS write it: EC PRIVATE KEY or RSA PRIVATE KEY."""
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL,
-                             serialization.NoEncryption())
+    """The key as kubelet and GnuTLS write it: EC PRIVATE KEY or RSA PRIVATE KEY; PRIVATE KEY for EdDSA."""
+    form = serialization.PrivateFormat.PKCS8 if is_eddsa(key) else serialization.PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 
 
 def public_pem(key):
@@ -119,6 +124,14 @@ def _usage(**on):
     return x509.KeyUsage(**{key: on.get(key, False) for key in every})
 
 
+def verify(cert, issuer):
+    """InvalidSignature if the key of `issuer` has not made the signature."""
+    more = {rsa.RSAPublicKey: (padding.PKCS1v15(), cert.signature_hash_algorithm),
+            ec.EllipticCurvePublicKey: (cert.signature_hash_algorithm and ec.ECDSA(cert.signature_hash_algorithm),)}
+    key = issuer.public_key()
+    key.verify(cert.signature, cert.tbs_certificate_bytes, *next((rest for kind, rest in more.items() if isinstance(key, kind)), ()))
+
+
 class Identity:
     """A certificate chain and its key."""
 
@@ -145,10 +158,11 @@ class Identity:
 
 
 class CA:
-    """A certificate authority; `parent` makes it an intermediate one."""
+    """A certificate authority; `parent` makes it an intermediate one. Without identifiers of keys, as kubeadm before 1.19 makes them."""
 
-    def __init__(self, cn="kubernetes", *, start=-HOUR, end=10 * YEAR, parent=None, key=None):
+    def __init__(self, cn="kubernetes", *, start=-HOUR, end=10 * YEAR, parent=None, key=None, has_identifier=True):
         self.key = key or new_key()
+        self.has_identifier = has_identifier
         self.parent = parent
         issuer = parent or self
         subject_name = name(cn)
@@ -170,17 +184,18 @@ class CA:
                    .public_key(public_key).serial_number(x509.random_serial_number())
                    .not_valid_before(begun + datetime.timedelta(seconds=start))
                    .not_valid_after(begun + datetime.timedelta(seconds=end))
-                   .add_extension(x509.BasicConstraints(ca, None), True)
-                   .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), False))
+                   .add_extension(x509.BasicConstraints(ca, None), True))
+        if self.has_identifier:
+            builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), False)
         if usage is not None:
             builder = builder.add_extension(usage, True)
-        if ca:
+        if ca and self.has_identifier:
             builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), False)
         if eku:
             builder = builder.add_extension(x509.ExtendedKeyUsage(eku), False)
         if sans:
             builder = builder.add_extension(x509.SubjectAlternativeName(sans), False)
-        return builder.sign(self.key, hashes.SHA256())
+        return builder.sign(self.key, None if is_eddsa(self.key) else hashes.SHA256())
 
     def _issue(self, public_key, subject_name, start, end, **options):
         return self._sign(public_key, subject_name, self.cert.subject, start, end, **options)
@@ -189,8 +204,8 @@ class CA:
         """This CA and the ones above it, without the root."""
         return (self.cert, *self.parent.chain()) if self.parent else ()
 
-    def serving(self, names=("127.0.0.1", "localhost", "kubernetes"), *, cn="kube-apiserver", start=-5 * MINUTE, end=YEAR):
-        key = new_key()
+    def serving(self, names=("127.0.0.1", "localhost", "kubernetes"), *, cn="kube-apiserver", start=-5 * MINUTE, end=YEAR, key="ec"):
+        key = new_key(key)
         cert = self._issue(key.public_key(), name(cn), start, end, eku=[SERVER_AUTH], sans=list(map(alternative, names)),
                            usage=_usage(digital_signature=True, key_encipherment=True))
         return Identity(key, cert, *self.chain())

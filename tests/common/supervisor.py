@@ -4,9 +4,19 @@
 `K3s` is the state of such a cluster, `Supervisor` one endpoint of it: /cacerts, /ping and the
 certificates below /v1-k3s; everything else falls through to the Kubernetes API (apiserver.py), as it
 does in k3s, and the Kubernetes API knows no passwords. With program="rke2" it does not: the
-supervisor of RKE2 has a port of its own, 9345. Status codes and words are those of k3s
-(pkg/server/handlers, pkg/nodepassword, pkg/util/apierrors.go), and certificates are valid since the
-CA is (dynamiclistener, cert/cert.go).
+supervisor of RKE2 has a port of its own, 9345. Status codes and words are those of k3s, and each
+rule below has its source there:
+
+a caller without one of three groups    403 forbidden (pkg/server/auth/auth.go, doAuth; handlers/router.go)
+an invalid token or certificate         401 not authorized (doAuth: the authenticator returns an error)
+no handlers of the API server yet       only passwords are known: 403 (pkg/daemons/control/server.go, waitForAPIServerHandlers)
+no caches yet                           no bootstrap token is found: 401 (its authenticator uses a lister)
+no core yet                             what needs a node password: 503 (pkg/nodepassword/validate.go)
+the cache of Nodes is empty             a node's certificate: 401, nodes "NAME" not found (verifyNode)
+an eleventh request at a time           429 with Retry-After: 1 (handlers/router.go, maxMutatingAgentRequests)
+an address that is none                 500 (handlers/handlers.go, ServingKubeletCert)
+a request that is not PKCS #10 in DER   a certificate for a key of the server, with that key (getCSR, signAndSend)
+the dates of certificates               valid since the CA is (dynamiclistener, cert/cert.go)
 """
 
 import base64
@@ -26,6 +36,10 @@ from .endpoint import Reply
 # k3s looks at client certificates after TLS: one that has expired, or is of another CA, is answered with 401.
 NO_CHECK_TIME = 0x200000        # X509_V_FLAG_NO_CHECK_TIME
 AGENT_GROUPS = {"k3s:agent", "rke2:agent", "system:nodes", "system:bootstrappers"}
+MOST_REQUESTS = 10
+# The phases of a server's start, in their order.
+HANDLERS, CACHES, CORE, NODES, RUNNING = "API server without handlers", "empty caches", "core not ready", "no Nodes in the cache", "running"
+PHASES = [HANDLERS, CACHES, CORE, NODES, RUNNING]
 
 
 def hash_ca(cacerts, root=None):
@@ -38,6 +52,13 @@ def since(ca):
     return (ca.cert.not_valid_before - pki.now()).total_seconds()
 
 
+def is_address(text):
+    try:
+        return bool(ipaddress.ip_address(text))
+    except ValueError:
+        return False
+
+
 class K3s(apiserver.Cluster):
     def __init__(self, *, program="k3s", tokens=None, passwords=None, **options):
         super().__init__(ca=options.pop("ca", None) or pki.CA(f"{program}-server-ca@1700000000"), tokens=tokens, **options)
@@ -47,9 +68,11 @@ class K3s(apiserver.Cluster):
         self.cacerts = self.ca.pem              # as served, byte for byte
         self.members = set()                    # names of Nodes
         self.node_passwords = {}                # node -> salt and hash: the secrets NODE.node-password.k3s
-        self.is_ready = True
+        self.phase = RUNNING
+        self.crowd = 0                          # requests of other agents that are being served
         self.signs = True                       # False: a server before v1.32.1, which answers with a key of its own
         self.others = []                        # CAs whose client certificates get through TLS, and are no good then
+        self.old_signers = []                   # CAs of earlier times whose client certificates are still good
         self.certificate = lambda leaf: leaf + self.signer.pem      # what is made of the certificate that was issued
         self.serving_certificate = lambda leaf: leaf + self.ca.pem
         self.life = pki.YEAR                    # seconds until a certificate expires
@@ -57,6 +80,10 @@ class K3s(apiserver.Cluster):
     def k10(self, credentials, root=None):
         """The token in full."""
         return f"K10{hash_ca(self.cacerts, root)}::{credentials}"
+
+    def lacks(self, phase):
+        """Whether the server has not got beyond this phase yet."""
+        return PHASES.index(self.phase) <= PHASES.index(phase)
 
     def authenticate(self, header):
         match = header and re.fullmatch(r"Basic ([A-Za-z0-9+/=]+)", header)
@@ -137,27 +164,55 @@ class Supervisor(apiserver.ApiServer):
         match = re.fullmatch(r"/v1-([a-z0-9]+)/(client-kubelet|serving-kubelet|client-kube-proxy)\.crt", request.path)
         if match:
             return self._certificate(request, *match.groups())
+        match = re.fullmatch(r"/v1-([a-z0-9]+)/readyz", request.path)
+        if match:
+            return self._refuse_caller(request) or self._ready()
         if not self.is_apiserver:
             return Reply(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
         if any(group.startswith(f"{self.cluster.program}:") for group in request.groups):
             return apiserver.unauthorized()     # only the supervisor knows passwords
+        if request.connection.peer is not None and self._groups(request) is None:
+            return apiserver.unauthorized()
+        if self.cluster.lacks(HANDLERS):
+            return status(503, "ServiceUnavailable", "apiserver not ready")
         return super().healthy(request)
+
+    def _node(self, request):
+        name = request.path.rpartition("/")[2]
+        return Reply(200, pki.compact(apiserver.node_object(name))) if name in self.cluster.members else super()._node(request)
 
     def _groups(self, request):
         """Those of the caller; None: 401."""
         peer = request.connection.peer
         if peer is not None:
             issuer = dict(item for rdn in peer["issuer"] for item in rdn)["commonName"]
-            is_good = issuer == pki.subject(self.cluster.signer.cert)[1][0] and ssl.cert_time_to_seconds(peer["notAfter"]) > time.time()
+            signers = [pki.subject(ca.cert)[1][0] for ca in (self.cluster.signer, *self.cluster.old_signers)]
+            is_good = issuer in signers and ssl.cert_time_to_seconds(peer["notAfter"]) > time.time()
             return ["system:nodes"] if is_good else None
         return None if request.user is None else request.groups
 
-    def _certificate(self, request, program, name):
+    def _refuse_caller(self, request):
         cluster, groups = self.cluster, self._groups(request)
-        if groups is None:
+        is_password = groups and any(group.startswith(f"{cluster.program}:") for group in groups)
+        if cluster.lacks(HANDLERS) and not is_password:
+            return status(403, "Forbidden", "forbidden")
+        is_known = groups is not None and (is_password or request.connection.peer is not None or not cluster.lacks(CACHES))
+        if not is_known and "authorization" in request.headers or groups is None:
             return status(401, "Unauthorized", "not authorized")
         if not AGENT_GROUPS & set(groups):
             return status(403, "Forbidden", "forbidden")
+        if request.method == "POST" and cluster.crowd >= MOST_REQUESTS:
+            return Reply(429, b"Too many requests, please try again later.\n", {"Content-Type": "text/plain; charset=utf-8", "Retry-After": "1"})
+        return None
+
+    def _ready(self):
+        return status(503, "ServiceUnavailable", "runtime core not ready") if self.cluster.lacks(CORE) else Reply(200, b"ok", {"Content-Type": "text/plain"})
+
+    def _certificate(self, request, program, name):
+        cluster = self.cluster
+        refusal = self._refuse_caller(request)
+        if refusal:
+            return refusal
         node = request.headers.get(f"{program}-node-name", "").lower()
         refusal = name != "client-kube-proxy" and self._refuse_node(request, program, node)
         if refusal:
@@ -170,6 +225,8 @@ class Supervisor(apiserver.ApiServer):
         if csr is None or not cluster.signs:    # a key that all nodes share
             return Reply(200, cluster.signer.node(node).combined)
         ips = request.headers.get(f"{program}-node-ip")
+        if name == "serving-kubelet" and ips and not all(map(is_address, ips.split(","))):
+            return status(500, "InternalError", "Internal error occurred: invalid node IP address <nil>")
         pem = {"client-kube-proxy": lambda: cluster.issue_proxy(csr), "client-kubelet": lambda: cluster.issue(csr, node),
                "serving-kubelet": lambda: cluster.issue_serving(csr, node, ips.split(",") if ips else [])}[name]()
         return Reply(200, pem, {"Content-Type": None})
@@ -180,9 +237,9 @@ class Supervisor(apiserver.ApiServer):
             return status(400, "BadRequest", f"node {'password' if node else 'name'} not set")
         if request.connection.user is not None and request.connection.user != pki.node_user(node):
             return status(400, "BadRequest", "header node name does not match auth node name")
-        if not cluster.is_ready:
+        if cluster.lacks(CORE):
             return status(503, "ServiceUnavailable", "runtime core not ready")
-        if request.connection.user is not None and node not in cluster.members:
+        if request.connection.user is not None and (cluster.lacks(NODES) or node not in cluster.members):
             return status(401, "Unauthorized", f'unable to verify node identity: nodes "{node}" not found')
         if not cluster.check_node_password(node, password):
             return status(403, "Forbidden", f"unable to verify hash for node '{node}': hash does not match")

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between the versions of Kubernetes, 1.20 to 1.36, that the tests can run with. Nothing else compares versions."""
+"""What differs between the versions of Kubernetes that the tests can run with. Nothing else compares versions."""
 
+import json
 import subprocess
 
+from . import SOURCE
+
+# Newest first: those that README.md lists. The tests can run with these, and with the versions between them.
+SUPPORTED = json.loads((SOURCE / "tests/kubernetes.json").read_text(encoding="utf-8"))
 # Of kubelet on the machines of the end-to-end tests, besides those of its version.
 KUBELET_FLAGS = [
     "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
@@ -33,6 +38,13 @@ def minor(program):
     """kubelet's, kube-apiserver's and so on: "Kubernetes v1.36.2"."""
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     return int(said.split(".")[1])
+
+
+def complaint(program):
+    """A sentence if the tests do not know what this version needs."""
+    newest, oldest = (int(SUPPORTED[index]["minor"].split(".")[1]) for index in (0, -1))
+    found = minor(program)
+    return None if oldest <= found <= newest else f"{program} is of Kubernetes 1.{found}, and the tests know 1.{oldest} to 1.{newest}"
 
 
 def of(version, what):

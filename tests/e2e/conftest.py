@@ -32,12 +32,12 @@ class World:
     """What the session has set up before its first test."""
 
     missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
-    release = pristine = dependencies = ignition = workshop = mkosi_debs = ansible_debs = None
+    release = pristine = dependencies = ignition = workshop = mkosi_debs = ansible_debs = gdb_debs = debug_package = None
 
 
 def pytest_addoption(parser):
     parser.addoption("--without-kubernetes", action="store_true", help="skip the end-to-end tests when their parts are missing")
-    parser.addoption("--package", help="node-bootstrap's .deb, with node-bootstrap-admin's beside it (default: those of this tree, cached)")
+    parser.addoption("--package", help="kube-node-bootstrap's .deb, with kube-node-bootstrap-admin's and the debug symbols beside it (default: those of this tree, cached)")
     parser.addoption("--sysext", help="the folder that packaging/build-sysext has made (default: the test makes it)")
     parser.addoption("--fleet", type=int, default=8, help="how many machines test_fleet.py starts")
     parser.addoption("--release", default=image.SUITE, help="Debian of the machines; not the default: only the tests marked each_release")
@@ -68,7 +68,7 @@ def before(package, release, with_nightly):
     packages = FIRST_BOOT_OF_ANOTHER_RELEASE if World.is_other_release else FIRST_BOOT
     World.debs = sorted(image.debs(World.base, *packages, suite=release).iterdir())
     World.pristine = image.debian(release, ["systemd-sysv"])
-    World.dependencies = sorted(image.debs(World.pristine, *image.LIBRARIES, *image.AUTOPKGTEST, suite=release).iterdir())
+    World.dependencies = sorted(image.debs(World.pristine, *image.LIBRARIES, *image.AUTOPKGTEST, image.NAMESAKE, suite=release).iterdir())
     [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")
     for other in {release, image.SUITE} - {image.HOST}:
         image.workshop(other)
@@ -83,6 +83,7 @@ def before(package, release, with_nightly):
 def before_nightly(release):
     ansible = ANSIBLE if World.is_other_release else [*ANSIBLE, "ansible-lint"]
     World.ansible_debs = sorted(image.debs(World.base, *ansible, suite=release).iterdir())
+    World.gdb_debs = sorted(image.debs(World.base, "gdb", suite=release).iterdir())
     if release == image.SUITE:
         World.kernel = image.kernel()
     if release == mkosi.RELEASE:
@@ -91,8 +92,10 @@ def before_nightly(release):
 
 def read_packages(path):
     World.package = path.read_bytes()
-    [beside] = path.parent.glob("node-bootstrap-admin_*.deb")
+    [beside] = path.parent.glob("kube-node-bootstrap-admin_*.deb")
     World.admin_package = beside.read_bytes()
+    [beside] = path.parent.glob("kube-node-bootstrap-dbgsym_*.deb")
+    World.debug_package = beside.read_bytes()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -134,9 +137,9 @@ class Nodes:
 @pytest.fixture(scope="session")
 def world():
     network.start()
-    World.deb = World.work / "node-bootstrap.deb"
+    World.deb = World.work / "kube-node-bootstrap.deb"
     World.deb.write_bytes(World.package)
-    World.admin_deb = World.work / "node-bootstrap-admin.deb"
+    World.admin_deb = World.work / "kube-node-bootstrap-admin.deb"
     World.admin_deb.write_bytes(World.admin_package)
     World.minor = versions.minor(World.assets / "kubelet")
     World.layer = image.install(World.work / "session", World.base, World.deb, World.minor)

@@ -59,7 +59,7 @@ def play(screen, arguments):
     from . import demo_story        # needs the packages installed above
     work = isolation.cache() / "mnt"
     isolation.enter(work)
-    copy = work / "node-bootstrap.deb"
+    copy = work / "kube-node-bootstrap.deb"
     copy.write_bytes(deb)
     demo_story.begin(screen, work, base, copy, assets, version).play(arguments.record)
 

@@ -145,7 +145,7 @@ class Demo:
         self.boot(node, "--unit=basic.target")      # without kubelet, which would be restarted without end
         line = self.cluster.type(self.screen, "kubeadm token create --print-join-command")
         self.cluster.await_signature(line)
-        self.type(node, f"node-bootstrap setup - --wait={self.cluster.wait}", pasted=line.strip().splitlines()[-1], asks="Ctrl-D:\r\n")
+        self.type(node, f"node-bootstrap setup - --wait={self.cluster.wait}", pasted=line.strip().splitlines()[-1], asks="press Enter:\r\n")
 
     def fail(self, node):
         """Returns what `check` prints."""

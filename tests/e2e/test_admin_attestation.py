@@ -33,15 +33,15 @@ def test_machine_with_an_enrolled_key_joins(new_node, cluster, administer):
     binding = cluster.bind(GROUP, "system:node-bootstrapper")
     place = Place(cluster, admin, node.name)
     try:
-        assert admin.command("enroll", node.name, "--public-key=-", input=boot(node, place.token)).returncode == 0
+        assert admin.command("enroll", "add", node.name, "--public-key=-", input=boot(node, place.token)).returncode == 0
         forged = place.submit()
         node.begin()
         own = until(lambda: [csr for csr in cluster.csrs(node.name) if csr["metadata"]["name"] != forged], "the machine's request appears")
         [name] = [csr["metadata"]["name"] for csr in own]
-        listed = pending(admin.run("approve"))
+        listed = pending(admin.run("requests", "list", "--output=json"))
         assert (listed[forged]["proof"], listed[name]["proof"]) == ("missing", "valid")
-        assert admin.command("approve", forged).returncode == 65
-        admin.run("approve", name)
+        assert admin.command("requests", "approve", forged).returncode == 65
+        admin.run("requests", "approve", name)
         assert node.await_end() == ("active", 0)
         assert node.certificate().subject.rfc4514_string() == f"CN=system:node:{node.name},O=system:nodes"
     finally:
@@ -58,7 +58,7 @@ def test_a_fleet_of_one_image_and_one_token(new_node, cluster, administer):
     keys = [boot(node, token) for node in nodes]
     try:
         for node, key in zip(nodes[:2], keys):
-            assert admin.command("enroll", node.name, "--public-key=-", input=key).returncode == 0
+            assert admin.command("enroll", "add", node.name, "--public-key=-", input=key).returncode == 0
         with admin.controller(account=admins.service_account(cluster)):
             for node in nodes:
                 node.begin()

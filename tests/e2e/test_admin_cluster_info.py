@@ -256,7 +256,7 @@ def test_the_requests_of_nodes(cluster, admin):
     verify(admin, 0, "no request of a node is pending")
     with cluster.paused("kube-controller-manager"):     # it approves an administrator's request
         cluster.submit(pki.sign_csr(pki.new_key(), pki.node_user("seen")), "seen")
-        verify(admin, 0, "pending requests of nodes: 1", "`node-bootstrap-admin approve`")
+        verify(admin, 0, "pending requests of nodes: 1", "`node-bootstrap-admin requests list`")
     until(lambda: cluster.request("GET", f"{CSRS}/seen")["status"].get("certificate"), "the certificate is issued")
     verify(admin, 0, "no request of a node is pending", "the API servers trust the CA that issues certificates of nodes")
     cluster.request("DELETE", f"{CSRS}/seen")

@@ -14,10 +14,10 @@ import yaml
 
 from common import SOURCE
 from common.wait import until
-from .harness import admin, containerd
+from .harness import admin, containerd, sbom
 from .harness.image import command_in
 
-REFERENCE = "docker.io/library/node-bootstrap-admin"
+REFERENCE = "localhost/kube-node-bootstrap-admin"
 ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -73,6 +73,24 @@ def test_only_what_it_needs(image, world):
     assert not [e.name for e in entries if e.uid or e.gid or e.mode & 0o7022 or not (e.isfile() or e.isdir())]
 
 
+def test_scanners_see_its_libraries(image, world):
+    """Where they look: of which Debian, and of which of its packages. A changed document is not valid."""
+    document = sbom.made_of(world.work, image)
+    names = sbom.assert_names_libraries(document, world.work, world.release)
+    assert any(name.startswith("libcurl") for name in names) and "libc6" in names
+    with tarfile.open(image) as tar:
+        layer = max(tar.getmembers(), key=lambda entry: entry.size)
+        with tarfile.open(fileobj=tar.extractfile(layer), mode="r:gz") as files:
+            found = {entry.name: files.extractfile(entry).read() for entry in files if entry.isfile()}
+    assert f"VERSION_CODENAME={world.release}\n" in found["etc/os-release"].decode()
+    status = {name.rpartition("/")[2]: text.decode() for name, text in found.items() if name.startswith("var/lib/dpkg/status.d/")}
+    assert status.keys() == names | {"kube-node-bootstrap-admin"}
+    assert all(text.startswith(f"Package: {name}\nStatus: install ok installed\n") for name, text in status.items())
+    document["components"][0]["type"] = "librarian"
+    done = sbom.validate(world.work, document)
+    assert done.returncode == 1 and "'librarian' is not one of" in done.stdout
+
+
 def deployed():
     """The Deployment's container."""
     deployment = yaml.safe_load((admin.KUBERNETES / "deployment.yaml").read_text())
@@ -80,16 +98,17 @@ def deployed():
     return container
 
 
-def probe(name):
-    """(status, text) of this probe of the Deployment."""
-    place = deployed()[name]["httpGet"]
-    assert place["host"] == "127.0.0.1", "the pod has the network of its node"
-    return admin.served(place["path"], place["port"])
+def served(path):
+    """(status, text) at the Deployment's port."""
+    [port] = deployed()["ports"]
+    return admin.served(path, port["containerPort"])
 
 
 def is_ready():
+    probe = deployed()["readinessProbe"]["httpGet"]
+    assert probe["port"] == deployed()["ports"][0]["name"]
     with contextlib.suppress(OSError):
-        return probe("readinessProbe") == (200, "ok\n")
+        return served(probe["path"]) == (200, "ok\n")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +117,7 @@ def container(image, ctr, cluster, world):
     the files of the ServiceAccount."""
     ctr("images", "import", "--snapshotter=native", str(image))
     [name] = [line for line in ctr("images", "list", "--quiet").stdout.split() if line.startswith(REFERENCE)]
-    assert name.endswith("/" + deployed()["image"])
+    assert name == deployed()["image"]
     account = yaml.safe_load(admin.service_account(cluster).read_text())
     folder = world.work / "account"
     folder.mkdir(mode=0o755)
@@ -126,13 +145,14 @@ def test_controller_says_whether_it_has_landlock(ctr, container, world, refused)
         profile = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["landlock_create_ruleset"], "action": "SCMP_ACT_ERRNO"}]}
         (world.work / "profile.json").write_text(json.dumps(profile))
         arguments.insert(1, f"--seccomp-profile={world.work}/profile.json")
-    command = [*arguments, "two", f"/{admin.PROGRAM}", *deployed()["args"], "--parts=signer"]
+    assert deployed()["env"] == [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    words = [word.replace("$(POD_IP)", "127.0.0.1") for word in deployed()["args"]]      # as kubelet does
+    command = [*arguments, "two", f"/{admin.PROGRAM}", *words, "--parts=signer"]
     thread = threading.Thread(target=lambda: ended.append(ctr(*command)))
     thread.start()
     try:
         until(is_ready, "it is ready")
-        assert probe("livenessProbe") == (200, "ok\n")
-        text = until(lambda: "_leader 1" in (said := admin.served("/metrics", deployed()["readinessProbe"]["httpGet"]["port"])[1]) and said, "it leads")
+        text = until(lambda: "_leader 1" in (said := served("/metrics")[1]) and said, "it leads")
     finally:
         ctr("task", "kill", "--signal=SIGTERM", "two")
         thread.join()
@@ -147,6 +167,7 @@ def test_the_cluster_accepts_the_manifests(cluster):
     words = ["--kustomize=."] if cluster.minor >= 21 else ["--filename=rbac.yaml", "--filename=deployment.yaml"]
     if cluster.minor >= 30:
         words = [*words, "--filename=admission-policy/policy.yaml"]
+    words = [*words, "--filename=approve-serving/rbac.yaml", "--filename=approvers/rbac.yaml"]
     for word in words:
         option, _, name = word.partition("=")
         cluster.kubectl("apply", "--dry-run=server", option, str(admin.KUBERNETES / name))
@@ -156,5 +177,8 @@ def test_the_kustomization_lists_every_manifest():
     base = yaml.safe_load((admin.KUBERNETES / "kustomization.yaml").read_text())
     assert {*base["resources"], "kustomization.yaml"} == {path.name for path in admin.KUBERNETES.glob("*.yaml")}
     done = subprocess.run(["kubectl", "kustomize", admin.KUBERNETES], check=True, text=True, stdout=subprocess.PIPE)
+    monitor = yaml.safe_load((admin.KUBERNETES / "podmonitor/podmonitor.yaml").read_text())["spec"]
+    assert monitor["podMetricsEndpoints"][0]["port"] == deployed()["ports"][0]["name"]
+    assert monitor["selector"] == yaml.safe_load((admin.KUBERNETES / "deployment.yaml").read_text())["spec"]["selector"]
     kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
     assert kinds.count("Deployment") == kinds.count("PodDisruptionBudget") == 1

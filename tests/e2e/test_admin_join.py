@@ -83,11 +83,11 @@ def test_the_controller_starts_after_the_machine(admin, account, fresh, unattend
 def controller_machine(new_node, unattended_cluster, world):
     """The administrator's package, installed as users install it, with kubectl and its kubeconfig."""
     machine = new_node(of=unattended_cluster, package=False)
-    machine.write("/root/node-bootstrap-admin.deb", world.admin_package)
+    machine.write("/root/kube-node-bootstrap-admin.deb", world.admin_package)
     machine.write("/usr/bin/kubectl", Path(shutil.which("kubectl")).read_bytes(), 0o755)
     machine.write("/root/.kube/config", (unattended_cluster.work / "kubeadm.conf").read_text(), 0o600)
     machine.boot("--unit=basic.target")
-    machine.run("dpkg", "--install", "/root/node-bootstrap-admin.deb")
+    machine.run("dpkg", "--install", "/root/kube-node-bootstrap-admin.deb")
     return machine
 
 
@@ -101,7 +101,7 @@ def test_the_unit(controller_machine, admin, fresh, unattended_cluster):
     machine.run("env", "HOME=/root", "sh", "-ec", commands("controller"))
     assert oct(machine.path(KUBECONFIG).stat().st_mode)[-3:] == "600"
     assert machine.show(CONTROLLER, "StatusText")
-    unattended_cluster.policy(servingPrefixes="10.0.0.0/8", serviceNetworks="10.96.0.0/12")    # the example runs approve-serving
+    unattended_cluster.policy(**controlplane.SERVING)    # the example runs approve-serving
     machine.write(f"/etc/systemd/system/{CONTROLLER}.d/50-example.conf", DROP_IN.text)
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", CONTROLLER)
@@ -114,9 +114,9 @@ def test_the_unit(controller_machine, admin, fresh, unattended_cluster):
     assert_joined(fresh, unattended_cluster, token)
     machine.run("kill", "-KILL", pid)
     until(lambda: machine.show(CONTROLLER, "NRestarts") == "1" and machine.is_active(CONTROLLER), "systemd starts it again")
-    machine.run("dpkg", "--install", "/root/node-bootstrap-admin.deb")
+    machine.run("dpkg", "--install", "/root/kube-node-bootstrap-admin.deb")
     assert machine.is_active(CONTROLLER), "an upgrade does not stop it"
-    machine.run("dpkg", "--purge", "node-bootstrap-admin")
+    machine.run("dpkg", "--purge", "kube-node-bootstrap-admin")
     assert not machine.is_active(CONTROLLER) and machine.exists(KUBECONFIG)
 
 

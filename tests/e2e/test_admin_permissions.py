@@ -25,7 +25,7 @@ def audited(unattended_cluster):
     """What the controller of an earlier test has done is no part of the log."""
     made, log = unattended_cluster, unattended_cluster.work / "audit.log"
     made.audited_from = log.stat().st_size if log.exists() else 0
-    made.policy(servingPrefixes="10.0.0.0/8", serviceNetworks="10.96.0.0/16")
+    made.policy(**controlplane.SERVING)
     binding = made.bind(NODE_GROUP, "system:node-bootstrapper")
     yield made
     made.policy()
@@ -65,7 +65,7 @@ def use_every_part(cluster):
     cluster.request("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": addresses})
     for secret in (token, other):
         until(lambda: not cluster.find(f"{controlplane.SECRETS}/bootstrap-token-{secret.id}"), "revoked, and expired")
-    cluster.submit(pki.sign_csr(pki.new_key(), pki.node_user(NODE), sans=[NODE]), "serving", signer=SERVING, user=pki.node_user(NODE), groups=[pki.NODES])
+    cluster.submit(pki.sign_csr(pki.new_key(), pki.node_user(NODE), sans=[ADDRESS]), "serving", signer=SERVING, user=pki.node_user(NODE), groups=[pki.NODES])
     until(lambda: is_approved(cluster, "serving"), "the serving certificate is approved")
 
 
@@ -82,7 +82,8 @@ def audit(cluster):
 
 def granted():
     """The same, of rbac.yaml. `approve` is no request: admission asks for it, and the approvals above need it."""
-    for document in yaml.safe_load_all((admins.KUBERNETES / "rbac.yaml").read_text()):
+    for document in [document for name in ("rbac.yaml", "approve-serving/rbac.yaml")
+                     for document in yaml.safe_load_all((admins.KUBERNETES / name).read_text())]:
         for rule in document.get("rules", ()):
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
@@ -97,7 +98,7 @@ def wait_for_permissions(cluster, expected):
 
 def test_each_permission_is_used_and_none_is_missing(audited, administer):
     admin = administer(audited)
-    with admin.controller("--parts=approve-client,approve-serving,signer,cleaner", account=admins.service_account(audited)) as controller:
+    with admin.controller("--parts=approve-client,approve-serving,signer,cleaner", account=admins.service_account(audited, is_serving=True)) as controller:
         use_every_part(audited)
         # The Lease is patched only at its first renewal, which may come later than all of the above. A watch is recorded when it ends.
         wait_for_permissions(audited, {row for row in granted() if row[3] != "watch"})
@@ -110,13 +111,13 @@ def test_each_permission_is_used_and_none_is_missing(audited, administer):
 
 
 def test_a_claim_cannot_be_changed_and_serving_certificates_are_a_role_of_their_own(audited):
-    admins.service_account(audited)
+    admins.service_account(audited, is_serving=True)
     lease = {"group": "coordination.k8s.io", "resource": "leases", "namespace": "kube-system", "verb": "patch"}
     assert may(audited, **lease, name=admins.ACCOUNT)
     assert not may(audited, **lease, name="node-bootstrap-token-aaaaaa") and not may(audited, **lease)
     assert not may(audited, **{**lease, "verb": "delete"}, name=admins.ACCOUNT)
     signer = {"group": "certificates.k8s.io", "resource": "signers", "verb": "approve"}
     assert may(audited, **signer, name=SERVING)
-    audited.kubectl("delete", "clusterrolebinding", "node-bootstrap:approve-serving")
-    until(lambda: not may(audited, **signer, name=SERVING), "without the binding it may not")
+    audited.kubectl("delete", "--filename", admins.KUBERNETES / "approve-serving/rbac.yaml")
+    until(lambda: not may(audited, **signer, name=SERVING), "rbac.yaml alone does not permit it")
     assert may(audited, **signer, name=CLIENT)

@@ -28,7 +28,7 @@ def machine(new_node, cluster, world, admin_tree):
     lower = image.layer(work, world.ansible_debs, world.base)
     node = new_node(package=False, layers=[image.install(work, world.base, minor=world.minor, over=[lower]), lower])
     shutil.copytree(admin_tree / ROLE, node.path(f"/{ROLE}"))
-    shutil.copy(world.deb, node.path("/root/node-bootstrap.deb"))
+    shutil.copy(world.deb, node.path("/root/kube-node-bootstrap.deb"))
     node.write("/etc/ansible/ansible.cfg", CONFIG)
     node.write("/etc/ansible/hosts", INVENTORY)
     node.write("/root/site.yaml", re.sub("sha256:[0-9a-f]{64}", cluster.ca.pin, PLAYBOOK.text.replace("10.0.0.10:6443", cluster.front.endpoint)))
@@ -45,7 +45,7 @@ class Ansible:
 
     def play(self, token, *options, **variables):
         self.node.forms += forms(token)
-        variables = {"node_bootstrap_package": "/root/node-bootstrap.deb", "vault_bootstrap_token": str(token), **variables}
+        variables = {"node_bootstrap_package": "/root/kube-node-bootstrap.deb", "vault_bootstrap_token": str(token), **variables}
         self.node.write(VARIABLES, yaml.safe_dump(variables), 0o600)
         done = self.node.run("ansible-playbook", "-vvv", "-e", f"@{VARIABLES}", "/root/site.yaml", *options, check=False)
         self.outputs.append(done.stdout)

@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A clock that is a day behind: the certificate is not blamed, and a joined node starts."""
 
+import re
+
 from common.wait import until
 from .harness.clock import fake_clock, set_clock
 from .harness.node import UNIT
+
+
+CAP_SYS_TIME = 25
+
+
+def test_no_machine_can_set_the_clock(node):
+    """It is the host's, and that of all other machines."""
+    node.boot()
+    bound = re.search(r"^CapBnd:\s*([0-9a-f]+)$", node.run("cat", "/proc/1/status").stdout, re.M)[1]
+    assert int(bound, 16) & 1 << CAP_SYS_TIME == 0
 
 
 def test_clock_behind_at_a_new_cluster(new_node, other_cluster):

@@ -64,8 +64,7 @@ def read_results(hostile):
 
 def assert_join_goes_on(node, before, lines):
     """Neither stopped nor killed, with its limits, and nothing is in the state directory or in the journal."""
-    main = node.show(UNIT, "MainPID")
-    pid = node.run("cat", f"/proc/{main}/task/{main}/children").stdout.split()[0]
+    pid = node.join_pid()
     until(lambda: re.search(r"^State:\s+S", node.run("cat", f"/proc/{pid}/status").stdout, re.MULTILINE), "join sleeps until something happens")
     assert re.search(r"Max cpu time\s+unlimited", node.run("cat", f"/proc/{pid}/limits").stdout)
     assert sorted(p.name for p in node.path(STATE).iterdir()) == before

@@ -23,12 +23,12 @@ def test_settings_that_only_root_reads(node, cluster):
 
 
 def test_one_reader(node):
-    """Under PrivateUsers=yes: a memory file, which the dynamic user may read, nobody else, and not write."""
-    node.path(CONFIG).chmod(0o600)
+    """Under PrivateUsers=yes: a memory file with the settings, which the dynamic user may read, nobody else, and not write."""
+    node.configure(node={"name": "read-by-root-alone"}).path(CONFIG).chmod(0o600)
     node.replace_join(HOLD)
     node.boot()
     node.begin()
     until(lambda: node.exists(f"{STATE}/waits"), "the network side has read what it was passed")
-    assert node.read(CONFIG) in node.path(f"{STATE}/waits").read_bytes()
+    assert b"read-by-root-alone" in node.path(f"{STATE}/waits").read_bytes()
     node.path(f"{STATE}/waits").unlink()
     assert node.await_end() == ("failed", 66)

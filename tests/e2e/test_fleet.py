@@ -19,7 +19,7 @@ from .harness.fleet import FolderMachine
 
 pytestmark = pytest.mark.nightly
 
-INSTALLED = "/usr/share/doc/node-bootstrap-admin/examples/fleet"
+INSTALLED = "/usr/share/doc/kube-node-bootstrap-admin/examples/fleet"
 SPECIAL = ("taken", "unstarted", "expired", "renamed", "denied", "without-kubelet")
 
 
@@ -168,7 +168,7 @@ def test_table(fleet, request):
         until(lambda: all(map(cluster.node, good)), "all have joined")
         joined = time.monotonic() - before
         [csr] = until(lambda: cluster.csrs("worker-y"), "the request that is to be denied is there")
-        fleet.admin.run("approve", "--deny", csr["metadata"]["name"])
+        fleet.admin.run("requests", "deny", csr["metadata"]["name"])
         assert denied.process.wait(PATIENCE) != 0 and "csr-denied" in denied.log()
         until(lambda: any("certificate" in csr.get("status", {}) for csr in cluster.csrs("without-kubelet")), "the certificate is issued")
         until(lambda: [e for e in cluster.request("GET", "/api/v1/namespaces/default/events")["items"] if e["reason"] == "TokenForAnotherNode"], "the Event")
@@ -220,5 +220,5 @@ def test_enrolled(fleet):
     for csr in fleet.cluster.request("GET", CSRS)["items"]:
         fleet.cluster.request("DELETE", f"{CSRS}/{csr['metadata']['name']}")
     for name in rows:
-        fleet.admin.run("enroll", "--remove", name)
+        fleet.admin.run("enroll", "remove", name)
     fleet.cluster.delete_node("with-key")

@@ -3,6 +3,7 @@
 
 import http.client
 import json
+import re
 import ssl
 import stat
 
@@ -10,6 +11,8 @@ import pytest
 import yaml
 
 from common import apiserver, pki, supervisor
+from common.documentation import commands
+from common.failures import FAILURES
 from common.wait import until
 from .harness import network
 from .harness.node import CA_FILE, CONFIG, CURRENT, PKI, UNIT
@@ -121,6 +124,62 @@ def test_kubelet_uses_renewed_certificates(agent, server, tmp_path):
     assert agent.kubelet_pid() not in (0, pid) and agent.certificate() == renewed and agent.is_active(UNIT)
     assert "through the supervisor" in agent.run("node-bootstrap", "status").stdout
     assert not agent.exists("/var/lib/private/node-bootstrap-refresh/pending.key")
+
+
+def served_names(agent):
+    return [str(name.value) for name in pki.load_certs(agent.read(f"{PKI}/kubelet.crt"))[0].extensions.get_extension_for_class(
+        pki.x509.SubjectAlternativeName).value]
+
+
+def make_due(agent, server):
+    record = f"{PKI}/node-bootstrap.json"
+    agent.write(record, json.dumps({**json.loads(agent.read(record)), "joinedAt": "2026-01-02T03:04:05Z", "refreshedAt": ""}))
+    server.cluster.members.add(agent.name)
+
+
+def test_example_of_the_document(new_node, server):
+    """docs/k3s.md, on a machine whose container needs more of kubelet's configuration; then the password is lost."""
+    agent = new_node()
+    own = yaml.safe_load(agent.read(KUBELET_CONFIG))
+    agent.boot("--unit=basic.target")
+    agent.write("/root/k3s-token", server.cluster.k10(TOKEN), 0o600)
+    write, setup = re.fullmatch(r"(.*\nEOF\n)(.*)\n", commands("k3s-node"), re.S).groups()
+    agent.run("sh", "-ec", write)
+    agent.write(KUBELET_CONFIG, yaml.safe_dump({**yaml.safe_load(agent.read(KUBELET_CONFIG)), **{
+        key: own[key] for key in own if key not in ("authentication", "authorization", "rotateCertificates")}}))
+    said = agent.run("sh", "-ec", f"cd /root && {setup.replace('k3s.example.com', ADDRESS)}").stdout
+    assert "kubelet runs" in said and "clientCAFile" not in said and "rotateCertificates" not in said, said
+    assert agent.is_active(TIMER) and yaml.safe_load(agent.read(KUBELET_CONFIG))["authentication"]["x509"]["clientCAFile"] == CLIENT_CA
+
+    agent.path(PASSWORD).unlink()
+    make_due(agent, server)
+    server.cluster.life = 2 * pki.YEAR
+    agent.run("systemctl", "start", REFRESH, check=False)
+    assert "node-password-missing" in agent.run("node-bootstrap", "status", check=False).stdout
+    create, refresh = re.findall("`(od .*?|systemctl start .*?)`", FAILURES["node-password-missing"]["remedy"])
+    agent.run("sh", "-ec", create)
+    assert stat.S_IMODE(agent.path(PASSWORD).stat().st_mode) == 0o600
+    agent.run("sh", "-ec", refresh, check=False)
+    assert "node-password-rejected" in agent.run("node-bootstrap", "status", check=False).stdout, "a server refuses a new password"
+    server.cluster.node_passwords.clear()
+    agent.run("sh", "-ec", refresh)
+    assert "State: joined" in agent.run("node-bootstrap", "status").stdout
+
+
+def test_addresses(agent, server):
+    """kubelet chooses the address to which the node's name resolves; both are served, until the machine has lost one."""
+    agent.enable(UNIT).boot("--unit=basic.target")
+    agent.run("ip", "address", "add", "10.77.0.77/32", "dev", "lo")
+    agent.write("/etc/hosts", f"127.0.0.1 localhost\n10.77.0.77 {agent.name}\n")
+    agent.join()
+    assert served_names(agent) == [agent.name, "localhost", "127.0.0.1", agent.address, "10.77.0.77"]
+    server.cluster.members.add(agent.name)
+    server.cluster.life = 2 * pki.YEAR
+    agent.run("systemctl", "start", REFRESH)
+    assert "10.77.0.77" in served_names(agent)
+    agent.run("ip", "address", "del", "10.77.0.77/32", "dev", "lo")
+    agent.run("systemctl", "start", REFRESH)
+    assert served_names(agent) == [agent.name, "localhost", "127.0.0.1", agent.address]
 
 
 def test_no_place_for_the_password(agent, server):

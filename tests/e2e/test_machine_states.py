@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from common import prometheus
+from common import pki, prometheus
 from common.wait import until
-from .harness.node import CURRENT, KUBECONFIG, TOKEN, UNIT, settings
+from .harness.node import CURRENT, KUBECONFIG, PKI, TOKEN, UNIT, settings
 from .harness.situations_joined import KUBELET_CONFIG, await_crash, break_kubelet, expire, lose
 
 TABLE = []
@@ -163,32 +163,59 @@ def test_lost_kubeconfig(joined, cluster):
     until(lambda: node.is_active("kubelet.service"), "kubelet runs")
     node.path(KUBECONFIG).unlink()
     done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
-    assert "unchanged, the token was not written" in done.stdout and contents(node) == before
+    assert "the token was not written" in done.stdout and contents(node) == before
     assert len(cluster.csrs(node.name)) == 1
 
 
-@pytest.mark.each_release
-def test_renamed_and_copied(joined, cluster):
-    """Another host name is a warning, and kubelet runs after a reboot. With another machine ID as well, the machine is a copy, which needs
-    a join command of its own."""
-    node, old = joined, joined.name
-    for name, machine_id in ((f"{old}-new", None), (f"{old}-copy", uuid.uuid4().hex)):
-        node.write("/etc/hostname", name + "\n")
-        node.write("/etc/machine-id", (machine_id or node.read("/etc/machine-id").decode().strip()) + "\n")
-        node.path(TOKEN).unlink(missing_ok=True)
-        node.reboot()
-        if not machine_id:
-            await_well(node, old)
-            found = look(node, "host name changed", "joined", 0, "node-renamed")
-            assert old in found["message"] and "host name" in found["message"]
-            assert f"kubectl delete node {old}`" in node.run("node-bootstrap", "status", check=False).stdout
+def reboot_as(node, name, is_copy):
+    node.write("/etc/hostname", name + "\n")
+    if is_copy:
+        node.write("/etc/machine-id", uuid.uuid4().hex + "\n")
+    node.path(TOKEN).unlink(missing_ok=True)
+    node.reboot()
+
+
+def join_copy(node, name, what):
+    """The machine becomes a copy, which needs a join command of its own."""
+    reboot_as(node, name, True)
     until(lambda: node.show(UNIT, "ActiveState") == "failed", "the copy has no token")
     assert not node.kubelet_pid()
-    found = look(node, "copy", "copied", 1, "machine-copied")
-    assert "host name and machine ID differ" in found["message"]
-    done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
-    assert "kubelet runs" in done.stdout
-    cluster.await_node(f"{old}-copy")
+    assert "host name and machine ID differ" in look(node, what, "copied", 1, "machine-copied")["message"]
+    assert "kubelet runs" in node.run("node-bootstrap", "setup", "-", stdin=node.cluster.join_command()).stdout
+    node.cluster.await_node(name)
+
+
+def serving(node):
+    """kubelet's serving certificate, in PEM, and its key."""
+    return [node.read(f"{PKI}/kubelet.{end}") for end in ("crt", "key")]
+
+
+@pytest.mark.each_release
+def test_renamed_and_copied(joined):
+    """Another host name is a warning, and kubelet runs after a reboot. With another machine ID as well, the machine is a copy. The
+    serving certificate that kubelet has signed itself for the other name goes with the join of the copy; another one is a warning."""
+    node, old = joined, joined.name
+    own, warning = serving(node), "belongs to the machine of which this one is a copy; replace it and its key"
+    reboot_as(node, f"{old}-new", False)
+    await_well(node, old)
+    found = look(node, "host name changed", "joined", 0, "node-renamed")
+    assert old in found["message"] and "host name" in found["message"]
+    assert f"kubectl delete node {old}`" in node.run("node-bootstrap", "status", check=False).stdout
+    assert serving(node) == own
+    join_copy(node, f"{old}-copy", "copy")
+    assert [serves(pem, name) for pem, name in ((own, old), (serving(node), f"{old}-copy"))] == [True] * 2 and serving(node)[1] != own[1]
+    key = pki.new_key()
+    pem = pki.cert_pem(pki.CA("site").client(key.public_key(), f"{old}-copy", ()))
+    for end, data in (("crt", pem), ("key", pki.key_pem(key))):
+        node.write(f"{PKI}/kubelet.{end}", data)
+    assert warning not in node.journal_text("-u", UNIT)
+    join_copy(node, f"{old}-again", "copy with another serving certificate")
+    assert serving(node) == [pem, pki.key_pem(key)] and warning in node.journal_text("-u", UNIT)
+
+
+def serves(files, name):
+    """kubelet adds the time at which it has signed the certificate."""
+    return pki.load_certs(files[0])[0].subject.rfc4514_string().startswith(f"CN={name}@")
 
 
 @pytest.mark.each_release

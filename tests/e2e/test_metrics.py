@@ -123,6 +123,6 @@ def test_metrics(manual, cluster, tmp_path):
     node.drop_in(SERVICE, next(e.text for e in documentation.examples("unit") if e.argument == SERVICE), "folder.conf")
     shell(node, "mkdir /srv/textfile; systemctl daemon-reload")
     await_report(node, "/srv/textfile/node-bootstrap.prom")
-    shell(node, "dpkg --purge node-bootstrap")
+    shell(node, "dpkg --purge kube-node-bootstrap")
     assert not node.exists(FILE) and "node-bootstrap" not in node.run("systemctl", "list-units", "--failed").stdout
     assert not [name for name in os.listdir(node.path("/etc/systemd/system")) if name.startswith("timers.target") and node.exists(f"/etc/systemd/system/{name}/{TIMER}")]

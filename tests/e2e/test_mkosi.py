@@ -22,7 +22,7 @@ KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 @pytest.fixture(scope="module")
 def tree(world, cluster):
     files = {"kubelet": (world.assets / "kubelet").read_bytes(), "config.yaml": settings(cluster, kubelet={"configFrom": "cluster"}).encode(),
-             "node-bootstrap.deb": world.package}
+             "kube-node-bootstrap.deb": world.package}
     made = mkosi.build(world.work / "mkosi", world.workshop, world.mkosi_debs, commands("mkosi"), files)
     yield made
     shutil.rmtree(world.work / "mkosi")

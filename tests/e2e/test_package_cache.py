@@ -19,7 +19,7 @@ def test_cached_packages(tmp_path, monkeypatch):
         assert command[:3] == ["env", "DEB_BUILD_OPTIONS=nocheck", "packaging/build-deb"] and cwd == package.SOURCE
         folder = Path(command[3])
         folder.mkdir()
-        (folder / "node-bootstrap_1_amd64.deb").touch()
+        (folder / "kube-node-bootstrap_1_amd64.deb").touch()
         built.append(package.key(image.HOST))
         if built[-1] == "broken":
             raise OSError
@@ -52,7 +52,7 @@ def test_key_of_a_tree(tmp_path, is_checkout):
 
     (tmp_path / "build").mkdir()
     (tmp_path / "build/a.o").touch()
-    (tmp_path / "node-bootstrap_1_amd64.deb").touch()
+    (tmp_path / "kube-node-bootstrap_1_amd64.deb").touch()
     assert not changed()
     (tmp_path / "src/a.c").write_text("b")
     assert changed()

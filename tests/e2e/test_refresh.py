@@ -104,7 +104,7 @@ def test_timer(node, cluster):
     assert node.is_active(TIMER)
     node.await_kubelet()
     pid = node.kubelet_pid()
-    node.run("dpkg", "--purge", "node-bootstrap")
+    node.run("dpkg", "--purge", "kube-node-bootstrap")
     assert not node.is_active(TIMER) and node.kubelet_pid() == pid and not node.exists(STATE)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from common.failures import FAILURES
 from .conftest import make_cluster
-from .harness import situations_disk, situations_joined, situations_kubelet, situations_service  # noqa: F401 (they add to SITUATIONS)
+from .harness import situations_certificates, situations_disk, situations_joined, situations_kubelet, situations_service  # noqa: F401 (they add to SITUATIONS)
 from .harness.node import UNIT
 from .harness.remedies import READS, Place, Remedy, changes, commands, type_on
 from .harness.situations import SITUATIONS
@@ -25,6 +25,7 @@ NOT_RUN = {
 NOT_BROUGHT_ABOUT = {
     "clock-wrong": "a machine's clock is the one of all machines; the unit is of a package that the machine does not have",
     "handoff-untrusted": "in this situation, of a machine that metadata moves to another cluster, it is in the integration tests",
+    "node-password-missing": "there is no k3s here; test_k3s.py follows the remedy on a node of a scripted supervisor",
     "node-password-rejected": "there is no k3s here: that it accepts another password once the Secret is gone, cannot be shown",
     "refreshed": "it is in test_refresh.py; the command only restarts kubelet",
     "token-not-discarded": "the file of a token that root cannot remove",

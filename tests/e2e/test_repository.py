@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from common import SOURCE, documentation
-from .harness import image, network
+from .harness import image, keyring, network
 from .harness.machine import Machine
 from .harness.node import UNIT
 
-PORT, PREVIOUS = 8080, "1:0.1~previous"
-NAMESAKE = "Package: node-bootstrap\nVersion: 5.3.5+dfsg-4\nArchitecture: all\nMaintainer: T <t@example.org>\nDescription: a JavaScript framework\n"
+NAME = "kube-node-bootstrap"
+PORT, PREVIOUS = 8080, "0.1~previous"
 URL = f"http://{network.GATEWAY}:{PORT}"
 # What apt, dpkg and systemd write of their own accord.
 IGNORED = ("/var/lib/apt", "/var/lib/dpkg", "/var/lib/systemd", "/etc/ld.so.cache")
@@ -36,27 +36,18 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def keyring(world):
-    """Keys of this test only: ours and a stranger's; by name, their fingerprints."""
-    home = world.work / "gnupg"
-    home.mkdir(0o700)
-    os.environ["GNUPGHOME"] = str(home)
-    found = {}
-    for name in ("packager", "stranger"):
-        run("gpg", "--batch", "--quiet", "--no-auto-check-trustdb", "--passphrase", "", "--quick-generate-key", name, "default", "sign", "never")
-        listing = run("gpg", "--list-secret-keys", "--with-colons", name)
-        found[name] = next(line.split(":")[9] for line in listing.splitlines() if line.startswith("fpr"))
-    yield found
-    run("gpgconf", "--kill", "all")
-    del os.environ["GNUPGHOME"]
+def keys(world):
+    """Ours and a stranger's; by name, their fingerprints."""
+    with keyring.opened(world.work / "gnupg"):
+        yield {name: keyring.make_key(name) for name in ("packager", "stranger")}
 
 
 @pytest.fixture
-def served(world, keyring, request):
-    """A new folder, which is served: the machine's only source of packages. Debian's part of it is a repository like ours, and has a package
-    of the same name as Debian has one."""
+def served(world, keys, request):
+    """A new folder, which is served: the machine's only source of packages. Debian's part of it is a repository like ours, and has the
+    package that is named as our program."""
     folder = world.work / f"served-{request.node.name}"
-    build_apt(folder / "debian", keyring["packager"], *world.dependencies, namesake(world))
+    build_apt(folder / "debian", keys["packager"], *world.dependencies)
     server = http.server.ThreadingHTTPServer((network.GATEWAY, PORT), functools.partial(QuietHandler, directory=folder))
     threading.Thread(target=server.serve_forever).start()
     yield folder
@@ -83,7 +74,7 @@ def run(*command, **options):
 
 
 def build_apt(folder, key, *packages):
-    run(SOURCE / "packaging/build-apt", folder, key, *packages)
+    run(SOURCE / "packaging/build-apt", folder, "bookworm", key, *packages)
 
 
 def publish(world, served, key, *packages):
@@ -106,21 +97,12 @@ def install(machine, repository, check=True):
     return machine.run("sh", "-euc", f"cd /root\n{commands}", check=check).stdout
 
 
-def version_of(machine, name="node-bootstrap"):
+def version_of(machine, name=NAME):
     return machine.run("dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Version}", name, check=False).stdout.strip()
 
 
-def namesake(world):
-    tree, made = world.work / "namesake", world.work / "node-bootstrap_5.3.5_all.deb"
-    if not made.exists():
-        (tree / "DEBIAN").mkdir(parents=True)
-        (tree / "DEBIAN/control").write_text(NAMESAKE)
-        run("dpkg-deb", "--root-owner-group", "--build", tree, made)
-    return made
-
-
 def previous_version(world):
-    tree, made = world.work / "previous", world.work / "node-bootstrap_previous.deb"
+    tree, made = world.work / "previous", world.work / f"{NAME}_previous.deb"
     if not made.exists():
         run("dpkg-deb", "--raw-extract", world.deb, tree)
         control = tree / "DEBIAN/control"
@@ -144,9 +126,9 @@ def files(machine):
 
 
 @pytest.mark.each_release
-def test_the_package_and_its_key_are_refused_when_altered(machine, served, keyring, world):
+def test_the_package_and_its_key_are_refused_when_altered(machine, served, keys, world):
     """A package, an index and a signature that somebody changed, and a signature by another key."""
-    repository = publish(world, served, keyring["packager"], world.deb)
+    repository = publish(world, served, keys["packager"], world.deb)
     key, index = (repository / "node-bootstrap.asc").read_bytes(), (repository / "InRelease").read_text()
     [package] = repository.glob("*.deb")
     content = bytearray(package.read_bytes())
@@ -156,21 +138,25 @@ def test_the_package_and_its_key_are_refused_when_altered(machine, served, keyri
     shutil.copy(world.deb, package)
     (repository / "InRelease").write_text(index.replace("Label: node-bootstrap", "Label: node-bootstrep"))
     refused(machine, repository, r"BADSIG|bad signature|Message has been manipulated|OpenPGP signature verification failed")
-    (repository / "Packages").write_text((repository / "Packages").read_text() + "\n")
     (repository / "InRelease").write_text(index)
+    indexes = {path: path.read_bytes() for path in (*repository.glob("Packages*"), *(repository / "by-hash/SHA256").iterdir())}
+    for path, data in indexes.items():
+        path.write_bytes(data[:-1] + b"\n\n")
     refused(machine, repository, r"unexpected size|Hash Sum mismatch")
-    publish(world, served, keyring["stranger"])
+    for path, data in indexes.items():
+        path.write_bytes(data)
+    publish(world, served, keys["stranger"])
     (repository / "node-bootstrap.asc").write_bytes(key)
     refused(machine, repository, r"NO_PUBKEY|Missing key")
-    publish(world, served, keyring["packager"])
+    publish(world, served, keys["packager"])
     install(machine, repository)
     assert version_of(machine).startswith("ii")
 
 
-def test_a_key_has_to_be_named_by_its_fingerprint(tmp_path, keyring, world):
+def test_a_key_has_to_be_named_by_its_fingerprint(tmp_path, keys, world):
     """A name or the end of a fingerprint could be those of another key, too."""
-    for key in ("packager", keyring["packager"][-16:], "0x" + keyring["packager"][2:]):
-        done = subprocess.run([SOURCE / "packaging/build-apt", tmp_path / "made", key, world.deb], check=False, text=True, stderr=subprocess.PIPE)
+    for key in ("packager", keys["packager"][-16:], "0x" + keys["packager"][2:]):
+        done = subprocess.run([SOURCE / "packaging/build-apt", tmp_path / "made", "bookworm", key, world.deb], check=False, text=True, stderr=subprocess.PIPE)
         assert done.returncode == 64 and "fingerprint" in done.stderr and not (tmp_path / "made").exists()
 
 
@@ -180,16 +166,44 @@ def refused(machine, repository, why):
     assert re.search(why, said) and not machine.exists("/usr/bin/node-bootstrap"), said
 
 
+def test_fields_and_indexes(served, keys, world):
+    """Of the signed file. What it lists is there under its digest, too."""
+    repository = publish(world, served, keys["packager"], world.deb, world.admin_deb)
+    text = (repository / "InRelease").read_text()
+    fields = dict(re.findall(r"^(\S+): (\S.*)$", text, re.M))
+    wanted = {"Suite": "bookworm", "Codename": "bookworm", "Architectures": "amd64", "Acquire-By-Hash": "yes", "Origin": NAME.removeprefix("kube-")}
+    assert wanted.items() <= fields.items()
+    listed = re.findall(r"^ ([0-9a-f]{64}) +[0-9]+ (Packages\S*)$", text, re.M)
+    assert {name for _, name in listed} == {"Packages", "Packages.gz"}
+    for digest, name in listed:
+        for path in (repository / name, repository / "by-hash/SHA256" / digest):
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    assert not list(repository.glob(".new*"))
+
+
 @pytest.mark.each_release
-def test_install_upgrade_remove_purge(machine, served, keyring, world):
-    """On a machine with nothing of it. What the package brought is gone after a purge, and so is what its units left."""
-    repository = publish(world, served, keyring["packager"], previous_version(world))
+def test_a_machine_that_has_the_previous_signature(machine, served, keys, world):
+    """It got InRelease just before a new version was published: the indexes that it asks for next are still there."""
+    repository = publish(world, served, keys["packager"], previous_version(world))
+    before = (repository / "InRelease").read_bytes()
+    publish(world, served, keys["packager"], world.deb)
+    (repository / "InRelease").write_bytes(before)
+    install(machine, repository)
+    assert version_of(machine) == f"ii  {PREVIOUS}"
+
+
+@pytest.mark.each_release
+def test_install_upgrade_remove_purge(machine, served, keys, world):
+    """On a machine with nothing of it but Debian's package of the program's name, which stays as it is, also when apt upgrades. What our package
+    brought is gone after a purge, and so is what its units left."""
+    repository = publish(world, served, keys["packager"], previous_version(world))
     machine.run("apt-get", "update")
-    machine.run("apt-get", "install", *image.LIBRARIES)
-    before = files(machine)
+    machine.run("apt-get", "install", *image.LIBRARIES, image.NAMESAKE)
+    before, beside = files(machine), version_of(machine, image.NAMESAKE)
+    assert beside.startswith("ii") and not machine.exists("/usr/bin/node-bootstrap")
     transcript = [install(machine, repository)]
     assert version_of(machine) == f"ii  {PREVIOUS}"
-    publish(world, served, keyring["packager"], world.deb)
+    publish(world, served, keys["packager"], world.deb)
     for command in ("apt update", "apt upgrade"):
         transcript.append(machine.run("sh", "-c", command).stdout)
     version = run("dpkg-deb", "--field", world.deb, "Version").strip()
@@ -202,15 +216,16 @@ def test_install_upgrade_remove_purge(machine, served, keyring, world):
     machine.run("systemctl", "enable", UNIT)
     machine.run("systemctl", "start", UNIT, check=False)
     assert machine.show(UNIT, "ActiveState") == "failed"
-    transcript.append(machine.run("apt", "remove", "node-bootstrap").stdout)
+    transcript.append(machine.run("apt", "remove", NAME).stdout)
     assert version_of(machine) == f"rc  {version}"
     assert "node-" not in machine.run("systemctl", "--failed", "--no-legend").stdout
     assert not [path for path in files(machine) if path.endswith(f"/{UNIT}")]
-    transcript.append(machine.run("apt", "purge", "node-bootstrap").stdout)
+    transcript.append(machine.run("apt", "purge", NAME).stdout)
     print("\n".join(transcript))
-    added = {path for path in machine.path("/var/lib/dpkg/info").glob("node-bootstrap*")}
+    added = {path for path in machine.path("/var/lib/dpkg/info").glob(f"{NAME}*")}
     assert version_of(machine).startswith(("un", "dpkg-query")) and not added
     assert b"node-bootstrap" not in machine.read("/var/lib/systemd/catalog/database")
+    assert version_of(machine, image.NAMESAKE) == beside
     # The key and the source of the packages are the administrator's.
     after = {path: content for path, content in files(machine).items() if not path.startswith(("/etc/apt", "/root", "/var/log", "/var/cache"))}
     assert after.keys() - before.keys() <= REMAINS
@@ -220,19 +235,19 @@ def test_install_upgrade_remove_purge(machine, served, keyring, world):
 
 
 @pytest.mark.each_release
-def test_autopkgtest(machine, served, keyring, world):
+def test_autopkgtest(machine, served, keys, world):
     """packaging/debian/tests, as Debian runs them: in a booted machine that only has what the test says it needs."""
-    publish(world, served, keyring["packager"], world.deb)
+    publish(world, served, keys["packager"], world.deb)
     shutil.copytree(SOURCE, machine.path("/root/tree"), ignore=shutil.ignore_patterns(".git", "build*", "__pycache__"))
     shutil.copytree(SOURCE / "packaging/debian", machine.path("/root/tree/debian"))
     version = run("dpkg-deb", "--field", world.deb, "Version").strip()
-    machine.write("/root/tree/debian/changelog", f"node-bootstrap ({version}) unstable; urgency=medium\n\n  * A test.\n\n -- T <t@example.org>  Thu, 01 Jan 2026 00:00:00 +0000\n")
+    machine.write("/root/tree/debian/changelog", f"{NAME} ({version}) unstable; urgency=medium\n\n  * A test.\n\n -- T <t@example.org>  Thu, 01 Jan 2026 00:00:00 +0000\n")
     machine.write("/root/tree/debian/files", "")  # Without it, autopkgtest wants to build the tree.
     shutil.copy(world.deb, machine.path("/root"))
     machine.run("apt-get", "update")
     machine.run("apt-get", "install", *image.AUTOPKGTEST[:1])
     # This machine is the container, and is thrown away.
-    done = machine.run("autopkgtest", "--ignore-restrictions=isolation-container,breaks-testbed", "--no-built-binaries", "/root/node-bootstrap.deb",
+    done = machine.run("autopkgtest", "--ignore-restrictions=isolation-container,breaks-testbed", "--no-built-binaries", f"/root/{NAME}.deb",
                        "/root/tree", "--", "null", check=False, timeout=300)
     print(done.stdout)
     assert done.returncode == 0 and re.search(r"^join +PASS$", done.stdout, re.M)

@@ -74,8 +74,7 @@ def test_limits_of_a_join_that_waits(node, cluster):
     node.configure(endpoints=[front.endpoint]).enable(UNIT).boot("--unit=basic.target")
     node.begin()
     node.await_status("endpoint-refused")
-    main = node.show(UNIT, "MainPID")
-    pid = node.run("cat", f"/proc/{main}/task/{main}/children").stdout.split()[0]
+    main, pid = node.show(UNIT, "MainPID"), node.join_pid()
     assert_rights(node, main, pid)
     assert_rlimits(node.run("cat", f"/proc/{pid}/limits").stdout, GROUPS[UNIT][2])
     # A container around the machine may not permit a negative value; test_vm.py shows it.

@@ -108,5 +108,5 @@ def test_reboot_with_a_misspelt_key(node, cluster):
     node.reboot()
     node.await_kubelet()
     assert node.is_active(UNIT) and node.said("joined-anyway") and not node.said("lock-unavailable")
-    assert "discovry" in node.run("node-bootstrap", "status", check=False).stdout
+    assert "did you mean discovery?" in node.run("node-bootstrap", "status", check=False).stdout
     assert node.joined_files() == before

@@ -6,6 +6,7 @@ Debian's rpm builds and installs them, on Debian: the files in rpm/ stand in for
 
 import re
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,9 +18,8 @@ from .harness import image, isolation
 from .harness.node import CONFIG, GATE, TOKEN, UNIT
 
 HERE = SOURCE / "tests/e2e/rpm"
-SPEC = SOURCE / "packaging/rpm/node-bootstrap.spec"
 TIMER, CONTROLLER = "node-bootstrap-metrics.timer", "node-bootstrap-controller.service"
-NAMES = ("node-bootstrap", "node-bootstrap-admin")
+NAMES = ("kube-node-bootstrap", "kube-node-bootstrap-admin")
 
 
 def output_of(*command, **arguments):
@@ -33,29 +33,30 @@ def rpms(world):
     """Built out of this tree as docs/install.md says; `.new` is the next release of the same."""
     work = world.work / "rpm"
     work.mkdir()
-    (work / ".rpmmacros").write_text((HERE / "macros").read_text() + "%_topdir %{getenv:HOME}/rpmbuild\n")
-    archive, build = commands("rpm").splitlines()
+    (work / ".rpmmacros").write_text((HERE / "macros").read_text() + "".join(
+        f"%_{name} %{{getenv:HOME}}/{name}\n" for name in ("topdir", "builddir", "objects")))
 
     def run(command):
         output_of(*image.command_in(world.release, work, "env", "HOME=FOLDER", "sh", "-ec", command), cwd=SOURCE)
 
     # What is changed and not committed yet is tested as well.
     tree = output_of("git", "-C", SOURCE, "-c", "user.name=test", "-c", "user.email=test@example.org", "stash", "create").strip() or "HEAD"
-    output_of("sh", "-ec", re.sub(r"\bHEAD$", tree, archive).replace("--output=", f"--output={work}/"), cwd=SOURCE)
-    for dist in ("", ".new"):
+    tarball = Path(output_of(SOURCE / "packaging/build-tarball", work, tree).strip()).name
+    command = commands("rpm").strip().replace(" rpms", " FOLDER/rpms")
+    for dist in ("%{nil}", ".new"):
         # The compiler and the libraries are there, but not as rpms.
-        command = build.replace("rpmbuild ", f"rpmbuild --nodeps --nocheck --define 'dist {dist or '%{nil}'}' ")
-        run(f"cd FOLDER && {command}")
+        run(f"{command} FOLDER/{tarball} -ba --nodeps --nocheck --define 'dist {dist}'")
     run(f"rpmbuild -bb {(HERE / 'systemd').relative_to(SOURCE)}")
 
     def find(pattern):
-        [path] = (work / "rpmbuild/RPMS").glob(pattern)
+        [path] = work.glob(pattern)
         return path
 
     version = re.search(r"version: '([^']+)'", (SOURCE / "meson.build").read_text())[1]
     return SimpleNamespace(
-        systemd=find("*/systemd-*.rpm"), built=[find(f"*/{name}-{version}-1.x*.rpm") for name in NAMES],
-        new=[find(f"*/{name}-{version}-1.new.x*.rpm") for name in NAMES],
+        source=find(f"rpms/{NAMES[0]}-{version}-1.src.rpm"), systemd=find("topdir/RPMS/*/systemd-*.rpm"),
+        built=[find(f"rpms/{name}-{version}-1.x*.rpm") for name in NAMES],
+        new=[find(f"rpms/{name}-{version}-1.new.x*.rpm") for name in NAMES],
     )
 
 
@@ -86,7 +87,7 @@ def boot(node, rpms):
 
 def test_rpmlint_is_content(rpms):
     """rpm/rpmlint.toml says why of each complaint that is left out."""
-    said = output_of("rpmlint", "--strict", f"--config={HERE / 'rpmlint.toml'}", SPEC, *rpms.built)
+    said = output_of("rpmlint", "--strict", f"--config={HERE / 'rpmlint.toml'}", rpms.source, *rpms.built)
     assert "2 packages and 1 specfiles checked; 0 errors, 0 warnings" in said, said
 
 
@@ -103,7 +104,7 @@ def test_same_files_as_debian(world, rpms, number):
             debian[re.sub(r"^/lib/", "/usr/lib/", re.sub(r"^(/usr/share/doc/.*)\.gz$", r"\1", path))] = mode
     doc, presets = f"/usr/share/doc/{NAMES[number]}", "/usr/lib/systemd/system-preset"
     # The license has a directory of its own, the changelog is in the rpm's header, and presets belong to the distribution.
-    for path in (f"{doc}/copyright", f"{doc}/changelog", f"{presets}/90-{NAMES[number]}.preset"):
+    for path in (f"{doc}/copyright", f"{doc}/changelog", f"{presets}/90-{NAMES[number].removeprefix('kube-')}.preset"):
         del debian[path]
     debian[f"/usr/share/licenses/{NAMES[number]}/LICENSE"] = "-rw-r--r--"
     listed = output_of("rpm", "--query", "--package", "--queryformat=[%{FILEMODES:perms} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILENAMES}\n]", rpms.built[number])
@@ -125,13 +126,13 @@ def test_joins_and_is_upgraded_and_erased(new_node, cluster, rpms, layer):
     assert node.is_active(UNIT) and files
 
     rpm(node, "--upgrade", "--nodeps", f"/rpms/{rpms.new[0].name}")
-    assert rpm(node, "--query", "node-bootstrap").endswith(".new.x86_64\n")
+    assert rpm(node, "--query", "kube-node-bootstrap").endswith(".new.x86_64\n")
     assert (node.kubelet_pid(), node.is_active(UNIT), node.is_active(TIMER)) == (kubelet, True, True)
     assert node.run(*states).stdout.split() == ["enabled"] * 3
     assert node.show(UNIT, "NeedDaemonReload") == "no"
 
     # Without the trigger that reloads systemd at the end: a kubelet that crashes while the files are being removed starts again.
-    rpm(node, "--erase", "--nodeps", "--notriggers", "node-bootstrap")
+    rpm(node, "--erase", "--nodeps", "--notriggers", "kube-node-bootstrap")
     assert node.kubelet_pid() == kubelet and not node.is_active(TIMER)
     assert not node.exists(f"/etc/systemd/system/kubelet.service.requires/{GATE}") and GATE not in node.show("kubelet.service", "Requires")
     assert node.joined_files() == files and node.exists(CONFIG) and node.exists(TOKEN)
@@ -153,5 +154,5 @@ def test_controller_is_restarted_and_stopped(new_node, rpms, layer):
     pid = node.show(CONTROLLER, "MainPID")
     rpm(node, "--upgrade", "--nodeps", f"/rpms/{rpms.new[1].name}")
     until(lambda: node.is_active(CONTROLLER) and node.show(CONTROLLER, "MainPID") != pid, "the controller is restarted")
-    rpm(node, "--erase", "--nodeps", "node-bootstrap-admin")
+    rpm(node, "--erase", "--nodeps", "kube-node-bootstrap-admin")
     assert not node.is_active(CONTROLLER)

@@ -187,8 +187,10 @@ def test_fresh_token_on_a_joined_machine(fresh, cluster):
     before, kubelet = fresh.read(DOCUMENT), fresh.kubelet_pid()
     for options in ("", " --dry-run"):
         said = set_up(fresh, to(cluster) + options).stdout
-        assert "already joined (" in said and "; unchanged" in said
+        assert "already joined (" in said and "the token was not written" in said and "; nothing to write" in said
         assert not fresh.exists(TOKEN) and fresh.read(DOCUMENT) == before and fresh.kubelet_pid() == kubelet
+    said = failed(set_up(fresh, to(cluster).replace(cluster.front.endpoint, "192.0.2.1:6443"), check=False), "setup-conflict")
+    assert f'discovery.endpoints: ["{cluster.front.endpoint}"] -> ["192.0.2.1:6443"]' in said and fresh.read(DOCUMENT) == before
     fresh.run("systemctl", "disable", "--quiet", UNIT)
     said = set_up(fresh, to(cluster)).stdout
     assert "already joined (" in said and f"enabled  {UNIT}\n" in said

@@ -18,6 +18,7 @@ from common import SOURCE
 from common.documentation import commands
 from common.failures import FAILURES
 from common.wait import until
+from .harness import sbom
 from .harness.first_boot import IGNITION, apply_ignition
 from .harness.image import SUITE, command_in
 from .harness.node import PROGRAM, TOKEN, UNIT, example
@@ -213,6 +214,15 @@ def test_what_is_in_it(unpacked, image):
     assert not re.findall(r"\bGLIBC_[A-Z]\S*", symbols)
     newest = max(int(minor) for minor in re.findall(r"\bGLIBC_2\.(\d+)$", symbols, re.M))
     assert f"glibc 2.{newest}" in re.sub(r"\s+", " ", (SOURCE / "docs/install.md").read_text())
+
+
+def test_bill_of_materials(world, image, unpacked):
+    """Each library in it is of a Debian package that is listed, with its version, and the other way round."""
+    names = sbom.assert_names_libraries(sbom.made_of(world.work, image), world.work, SUITE)
+    libraries = [path.name for path in (unpacked / LIBRARIES.lstrip("/")).iterdir()]
+    said = subprocess.run(command_in(SUITE, world.work, "dpkg-query", "--search", *(f"*/{name}" for name in libraries)), cwd=SOURCE, check=True,
+                          text=True, stdout=subprocess.PIPE).stdout
+    assert names == {line.split(":")[0] for line in said.splitlines()}
 
 
 @pytest.mark.nightly

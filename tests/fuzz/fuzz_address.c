@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/url.h"
 #include "fuzz.h"
-#include "kube/kubeconfig.h"
-#include "kube/node_name.h"
+#include "kube_objects/kubeconfig.h"
+#include "kube_objects/node_name.h"
 
 static void check_format(const struct nb_url *url) {
         struct nb_url again;

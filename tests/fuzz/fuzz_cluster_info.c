@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
-#include "kube/cluster_info.h"
+#include "kube_objects/cluster_info.h"
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = {};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
-#include "kube/csr.h"
+#include "kube_objects/csr.h"
 
 static void check_csr(const struct nb_csr *csr) {
         FUZZ_CHECK(csr->name[0] && csr->uid[0] && csr->resource_version[0] && csr->signer_name[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
-#include "kube/csr.h"
+#include "kube_objects/csr.h"
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_csr_event_done) struct nb_csr_event event = {};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files/handoff.h"
 #include "fuzz.h"
+#include "state_files/handoff.h"
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(8 * NB_HANDOFF_MAX),

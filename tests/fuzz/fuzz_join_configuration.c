@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 #include "fuzz.h"
-#include "kube/k3s_token.h"
-#include "kube/token.h"
+#include "kube_objects/k3s_token.h"
+#include "kube_objects/token.h"
 #include "settings/kubelet_env.h"
 #include "settings/settings.h"
 
@@ -45,7 +45,8 @@ static void check_no_token(const char *detail, const char *data, size_t len) {
                         continue;
                 memcpy(text, p, NB_TOKEN_LEN);
                 text[NB_TOKEN_LEN] = '\0';
-                FUZZ_CHECK(!nb_text_contains_token(text) || !memmem(data, len, text, NB_TOKEN_LEN));
+                FUZZ_CHECK(nb_token_verify(text, NB_TOKEN_LEN) < 0 ||
+                           !memmem(data, len, text, NB_TOKEN_LEN));
         }
 }
 

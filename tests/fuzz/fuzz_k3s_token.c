@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/encoding.h"
 #include "fuzz.h"
-#include "kube/k3s_token.h"
+#include "kube_objects/k3s_token.h"
 
 /* A token that is accepted is the same after formatting and parsing again. */
 void fuzz_one(const char *data, size_t len) {
@@ -11,10 +11,8 @@ void fuzz_one(const char *data, size_t len) {
         bool is_parsed = nb_k3s_token_parse(data, len, "fuzzed", &token) >= 0;
         int n;
 
-        if (!is_parsed) {
-                nb_any_token_find_flaw(data, len, flaw);
-                FUZZ_CHECK(flaw[0] && strlen(flaw) < sizeof(flaw) - 1);
-        }
+        if (nb_any_token_verify(data, len, flaw) < 0)
+                FUZZ_CHECK(!is_parsed && flaw[0] && strlen(flaw) < sizeof(flaw) - 1);
         if (!is_parsed)
                 return;
         FUZZ_CHECK(nb_k3s_token_looks_like(data, len) && token.identity.secret.len > 0);

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "fuzz.h"
-#include "kube/kubeconfig_format.h"
+#include "kube_objects/kubeconfig_format.h"
 
 /* Every file exists whose path ends in a digit. */
 static int read_any(void *userdata _unused_, const char *path, struct nb_secret *ret) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
-#include "kube/kubeconfig_format.h"
+#include "kube_objects/kubeconfig_format.h"
 
 /* Any path is read from a written kubeconfig unchanged, or writing fails. */
 static void check_path(const char *path) {

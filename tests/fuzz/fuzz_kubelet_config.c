@@ -3,7 +3,7 @@
 
 #include "codec/yaml.h"
 #include "fuzz.h"
-#include "kube/kubelet_config.h"
+#include "kube_objects/kubelet_config.h"
 
 #define CA "/etc/kubernetes/pki/ca.crt"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 #include "fuzz.h"
-#include "kube/node_object.h"
+#include "kube_objects/node_object.h"
 
 void fuzz_one(const char *data, size_t len) {
         struct nb_node_object node = {};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files/platform_note.h"
 #include "fuzz.h"
+#include "state_files/platform_note.h"
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX),

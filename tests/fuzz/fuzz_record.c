@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files/handoff.h"
 #include "fuzz.h"
+#include "state_files/handoff.h"
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(NB_HANDOFF_MAX),
                                                    second = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        struct nb_record record = {}, again = {};
+        _cleanup_(nb_record_done) struct nb_record record = {}, again = {};
         struct nb_failure f = {};
         int r;
 

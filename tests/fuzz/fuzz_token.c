@@ -2,7 +2,7 @@
 #include <stdbool.h>
 
 #include "fuzz.h"
-#include "kube/identity.h"
+#include "kube_objects/identity.h"
 
 void fuzz_one(const char *data, size_t len) {
         struct nb_identity token = NB_IDENTITY_INIT;

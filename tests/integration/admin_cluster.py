@@ -5,6 +5,7 @@ import base64
 import contextlib
 import functools
 import hashlib
+import http.client
 import itertools
 import random
 import socket
@@ -13,7 +14,9 @@ from cryptography import x509
 
 from common import csrs, faults, pki
 from common.csrs import timestamp
+from common.wait import until
 from . import admin
+from .admin import POLICY
 from .objects import PATIENCE
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
@@ -22,10 +25,10 @@ CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 EVENTS = "/api/v1/namespaces/default/events"
 NODES = "/api/v1/nodes"
 APPROVAL = "patch certificatesigningrequests/approval"
-POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 BOUND, ENROLLED, UNBOUND = (f"system:bootstrappers:{name}" for name in ("node-bootstrap", "node-bootstrap-enrolled", "kubeadm:default-node-token"))
 INTERNAL = faults.error(500, "InternalError", "an error on the server")
 AT_ONCE = 4.5       # seconds: less than renew_ms of lease.c, after which a controller with nothing to do wakes up
+METRICS_PREFIX = "node_bootstrap_controller_"
 
 
 def encode(text):
@@ -58,16 +61,17 @@ class Cluster:
                                     data={key: encode(value) for key, value in data.items()})
 
     def request(self, name, node, token_id="aaaaaa", *, user=None, groups=None, orgs=(pki.NODES,), sans=(), approved=False, created=0, pem=None,
-                key=None, **csr):
-        """A CSR, as an API server stores it: with the groups that its token has now."""
+                key=None, metadata=None, **csr):
+        """A CSR, as an API server stores it: with the groups that its token has now. `approved` may be what the condition says."""
         if groups is None:
             secret = self.api.objects.look(f"{SECRETS}/bootstrap-token-{token_id}")
             groups = ["system:bootstrappers", base64.b64decode(secret["data"]["auth-extra-groups"]).decode() if secret else BOUND]
-        status = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove", "lastUpdateTime": timestamp()}]}
+        status = {"conditions": [{"type": "Approved", "status": "True", "lastUpdateTime": timestamp(),
+                                  "reason": approved if isinstance(approved, str) else "KubectlApprove"}]}
         pem = pem or pki.sign_csr(key or key_of(name), pki.node_user(node), orgs, sans=sans)
         return self.api.objects.put(f"{CSRS}/{name}", csrs.make(
             pem, name, username=user or f"system:bootstrap:{token_id}", groups=[*groups, "system:authenticated"], **csr),
-            metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {})
+            metadata={"creationTimestamp": timestamp(created), **(metadata or {})}, status=status if approved else {})
 
     def enroll(self, node, key, **data):
         """The record of a node, as `enroll` writes it."""
@@ -166,3 +170,29 @@ def controllers(api):
     finally:
         for controller in running:
             controller.stop()
+
+
+class Served:
+    """A controller and what it serves."""
+
+    def __init__(self, start, *options, host=""):
+        self.host, self.port = host.strip("[]") or "127.0.0.1", free_port(host.strip("[]") or "127.0.0.1")
+        self.controller = start(*options, f"--listen={host}:{self.port}")
+        until(self.is_listening, "the controller listens", PATIENCE)
+
+    def is_listening(self):
+        with contextlib.suppress(OSError):
+            return self.get("/healthz")
+
+    def get(self, path, method="GET", body=None):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def metric(self, name):
+        """The value of one line, such as `leader` or `decisions_total{...}`; None if there is none."""
+        found = [line.rpartition(" ")[2] for line in self.get("/metrics")[1].splitlines() if line.rpartition(" ")[0] == METRICS_PREFIX + name]
+        return int(found[0]) if found else None

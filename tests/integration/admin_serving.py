@@ -8,8 +8,8 @@ from .admin_cluster import POLICY, Cluster
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 EVENTS = "/api/v1/namespaces/default/events"
 NODE = "worker-1.example.org"
-NETWORKS = "/apis/networking.k8s.io/v1/servicecidrs"
-SERVICES = "/api/v1/namespaces/shop/services"
+USUAL = {"servingNames": ".example.org", "servingPrefixes": "10.0.0.0/8", "servingRefused": "10.0.0.1,api.example.org",
+         "serviceNetworks": "10.96.0.0/12", "podNetworks": "10.244.0.0/16"}
 
 
 def put_node(api, *addresses, name=NODE, **metadata):
@@ -32,8 +32,4 @@ def event(api, name):
 
 
 def put_policy(api, **data):
-    api.objects.put(POLICY, data=data or {"servingPrefixes": "10.0.0.0/8", "serviceNetworks": "10.96.0.0/12"})
-
-
-def put_networks(api):
-    api.objects.put(f"{NETWORKS}/kubernetes", spec={"cidrs": ["10.96.0.0/12"]})
+    api.objects.put(POLICY, data={**USUAL, **data})

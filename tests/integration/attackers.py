@@ -119,13 +119,11 @@ class CloudPlay(Play):
         try:
             self.row.prepare(world)
             world.configure(timeout="infinity")
-            world.machine.inspect().joined()
-            run = world.machine.start_join(faketime=FAST)
+            run = world.machine.start_unit(faketime=FAST)
             run.wait_for_attempts(self.attempts(1))
             self.verify_waiting(world, run)
             self.recover(world, None)
             run.wait().joined()
-            world.machine.install().joined()
             world.assert_joined(self.row.node)
         finally:
             world.close()

@@ -7,7 +7,6 @@ import subprocess
 
 from common.failures import FAILURES, meet
 from common.machine import HEADER, SECRET, TOKEN, find_program, to_yaml
-from .manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
 PIN = "sha256:" + "ab" * 32
@@ -52,12 +51,6 @@ class Place:
         for other in replaced:
             self.put(f"{unit}.d/other.conf", f"[Unit]\nConditionPathExists=\nConditionPathExists=|{other}\n", 0o644)
         (self.path / "run/systemd").chmod(0o555)           # check is no other user in here: systemd-analyze must not write to it
-
-    def drop_in(self, text):
-        """systemd runs, and the service has this drop-in."""
-        path = "etc/systemd/system/node-bootstrap.service.d/token.conf"
-        self.put(path, text, 0o644)
-        Manager(self.path / "run/systemd", {"node-bootstrap.service": {"DropInPaths": [f"/{path}"]}})
 
     def dmi(self, **files):
         for name, value in files.items():

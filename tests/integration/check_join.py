@@ -9,6 +9,7 @@ from common.apiserver import node_object
 from common.machine import HEADER, NODE, Machine, node_kubeconfig, to_yaml
 from .check import kubelet_below
 from .installed import paths_env
+from .journal import last
 
 
 def everything(path):
@@ -22,10 +23,14 @@ def check(world, *arguments, **options):
         machine.write_settings(HEADER + to_yaml({"kubelet": kubelet_below(machine.path)}), "config.yaml.d/paths.yaml")
     before = everything(machine.path)
     requests, made = world.csrs(), world.server.kinds.count("create")
-    env = pathlib.Path("/", Machine.ENV)
+    env, told = pathlib.Path("/", Machine.ENV), pathlib.Path("/run/node-bootstrap/last.json")
     env.write_text(paths_env(**kubelet_below(machine.path)), encoding="utf-8")
+    if world.pending:
+        told.parent.mkdir(exist_ok=True)
+        told.write_text(last("joining", "csr-pending", csr=world.pending))
     run = machine.start("node-bootstrap", "check", f"--config-directory={machine.etc}", *arguments, **options).wait()
     env.unlink()
+    told.unlink(missing_ok=True)
     assert everything(machine.path) == before, "files were changed"
     assert world.csrs() == requests, "a certificate was requested"
     assert world.server.kinds.count("create") == made

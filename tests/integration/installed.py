@@ -7,7 +7,7 @@ import os
 import pathlib
 import socket
 
-from common import pki
+from common import pki, sockets
 from common.machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
 
 SERVER = "https://192.0.2.10:6443"
@@ -90,10 +90,8 @@ def listen(machine, path):
     """The socket of a container runtime."""
     target = machine.target(path.lstrip("/"))
     target.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(target.parent, os.O_PATH)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"/proc/self/fd/{folder}/{target.name}")      # the path itself may be too long for an address
-    os.close(folder)
+        sockets.bind(listener, target)
 
 
 def contents(machine):

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 
-from common import pki
+from common import pki, sockets
 from common.failures import meet
 from common.machine import NODE, TOKEN, Machine, find_program
 from .journal import MACHINE_ID, Journal, last
@@ -70,7 +70,7 @@ class Place:
     def put_socket(self):
         if not self.has_socket:
             with socket.socket(socket.AF_UNIX) as listener:
-                listener.bind(str(self.path / "runtime.sock"))
+                sockets.bind(listener, self.path / "runtime.sock")
             self.has_socket = True
 
     def run(self, *words, stdout=subprocess.PIPE, before=()):

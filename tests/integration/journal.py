@@ -2,13 +2,13 @@
 """What a machine's programs write to the journal by its native protocol; a journal's files; and last.json, in which the service reports its state."""
 
 import json
-import os
 import socket
 import struct
 import subprocess
 import threading
 from datetime import datetime, timezone
 
+from common import sockets
 from common.failures import FAILURES, MET
 from common.machine import Machine, Run
 from common.wait import PATIENCE
@@ -65,9 +65,7 @@ class Socket:
     def __init__(self, folder):
         self.entries = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        handle = os.open(folder, os.O_PATH)
-        self._socket.bind(f"/proc/self/fd/{handle}/socket")     # the path itself may be too long for an address
-        os.close(handle)
+        sockets.bind(self._socket, folder / "socket")
         self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMP, 1)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()

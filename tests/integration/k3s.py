@@ -52,7 +52,7 @@ class K3sCase(Case):
     untouched = {PASSWORD_FILE: 0o600}
 
     def join(self, world):
-        world.machine.inspect().joined()
+        world.machine.inspect(faketime=self.faketime).joined()      # the timeout counts from here
         return super().join(world)
 
     def verify(self, world, run):

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manager of systemd as far as its private socket shows it: properties of units, and calls that it records."""
 
-import os
 import re
 import socket
 import struct
 import threading
 
+from common import sockets
+
 SIGNATURES = {**dict.fromkeys(("After", "BindsTo", "DropInPaths", "Environment", "ReadOnlyPaths", "ReadWritePaths", "RequiredBy", "Requires", "WantedBy"), "as"),
-              **dict.fromkeys(("LoadCredential", "LoadCredentialEncrypted"), "a(ss)"), "SetCredentialEncrypted": "a(say)", "EnvironmentFiles": "a(sb)", "ExecStart": "a(sasbttttuii)",
+              **dict.fromkeys(("LoadCredential", "LoadCredentialEncrypted"), "a(ss)"), "ImportCredential": "as", "NeedDaemonReload": "b", "EnvironmentFiles": "a(sb)", "ExecStart": "a(sasbttttuii)",
               "ExecMainCode": "i", "ExecMainStatus": "i", "Job": "(uo)", "PrivateUsers": "b", "ConditionResult": "b", "InvocationID": "ay",
-              "NRestarts": "u", **dict.fromkeys(("ActiveEnterTimestampMonotonic", "ActiveExitTimestampMonotonic", "ConditionTimestamp", "InactiveEnterTimestampMonotonic",
+              "NRestarts": "u", "MainPID": "u", **dict.fromkeys(("ActiveEnterTimestampMonotonic", "ActiveExitTimestampMonotonic", "ConditionTimestamp", "InactiveEnterTimestampMonotonic",
                                                     "InactiveExitTimestamp", "StateChangeTimestampMonotonic"), "t")}
 NUMBERS = {"y": "B", "b": "I", "i": "i", "u": "I", "t": "Q"}
 REPLY, ERROR = 2, 3                                         # message types
@@ -68,21 +69,22 @@ class Writer:
         return self
 
 
+GATE = "node-bootstrap-gate.service"
+
+
 class Manager:
     """`jobs[path]` has what a job waits for: (id, unit, type, state, job, path of the unit). `units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay; or is a function that
     returns them. A unit that is missing is an error, but for kubelet's gate, which is enabled.
 
-    `calls` has (method, text of its arguments).
+    `calls` has (method, text of its arguments). `on_start` is called with the name of a unit that is started, `on_load` with the credential of one that is in no file.
     """
 
     def __init__(self, folder, units=None):
-        self.units, self.calls = {"node-bootstrap-gate.service": {"LoadState": "loaded", "UnitFileState": "enabled"}, **(units or {})}, []
-        self.jobs = {}
+        self.units, self.calls = {GATE: {"LoadState": "loaded", "UnitFileState": "enabled"}, **(units or {})}, []
+        self.jobs, self.on_start, self.on_load = {}, None, None
         (folder / "system").mkdir(parents=True)             # sd_booted(3)
         self._socket = socket.socket(socket.AF_UNIX)
-        handle = os.open(folder, os.O_PATH)
-        self._socket.bind(f"/proc/self/fd/{handle}/private")        # the path itself may be too long for an address
-        os.close(handle)
+        sockets.bind(self._socket, folder / "private")
         self._socket.listen()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -130,6 +132,10 @@ class Manager:
         elif member != "GetAll":
             self.calls.append((member, " ".join(word.decode() for word in re.findall(rb"[\w.@-]{3,}", body))))
             reply = (REPLY, "", ())
+            if member == "StartUnit" and self.on_start:
+                self.on_start(self.calls[-1][1].split()[0])
+            if member == "StartTransientUnit" and self.on_load:
+                self.on_load(re.search(rb"a\(ss\)\0+.{8,16}?([\w.-]+)\0", body, re.DOTALL)[1].decode())
         else:
             name = re.sub("_([0-9a-f]{2})", lambda m: chr(int(m[1], 16)), found[PATH].rpartition("/")[2])
             unit = self.units.get(name)

@@ -7,6 +7,7 @@
 import copy
 import random
 import threading
+import urllib.parse
 import uuid
 
 from common import pki
@@ -34,7 +35,7 @@ class Place:
     """Where a request goes to: /api/v1/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE and its shorter forms."""
 
     def __init__(self, path):
-        words = path.strip("/").split("/")
+        words = [urllib.parse.unquote(word) for word in path.strip("/").split("/")]
         count = {"api": 2, "apis": 3}.get(words[0], len(words))
         self.group = words[1] if words[0] == "apis" and len(words) > 2 else ""
         self.version = "/".join(words[1:count])         # apiVersion

@@ -3,13 +3,13 @@
 #include <stdio.h>
 
 #include "admin/policy/verdict.h"
-#include "kube/token.h"
+#include "join_method/method.h"
+#include "kube_objects/token.h"
 #include "metadata/cloud_internal.h"
-#include "method/method.h"
 #include "platform/guestinfo.h"
 #include "settings/settings.h"
 #include "settings/types.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 static const char *separator = "";
 

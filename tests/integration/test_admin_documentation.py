@@ -15,7 +15,7 @@ from .tables import tables
 PAGE = documentation.plain((SOURCE / "man/node-bootstrap-admin.8.in").read_text(encoding="ascii"))
 COMMON = {"help", "version", "kubeconfig", "context"}
 COMMANDS = ["token create", "token list", "token revoke", "cluster-info publish", "cluster-info show", "cluster-info verify",
-            "approve", "enroll", "controller"]
+            "requests list", "requests approve", "requests deny", "enroll add", "enroll list", "enroll show", "enroll remove", "controller"]
 
 
 def help_of(command=""):
@@ -37,8 +37,8 @@ def test_options_are_listed(command):
 
 
 @pytest.mark.parametrize("words, offered", [
-    ([""], ["token", "cluster-info", "approve", "enroll", "controller"]), (["token", ""], ["create", "list", "revoke"]),
-    (["cluster-info", "v"], ["verify"]), (["approve", ""], []), (["token", "list", "--k"], ["--kubeconfig="]),
+    ([""], ["token", "cluster-info", "requests", "enroll", "controller"]), (["token", ""], ["create", "list", "revoke"]),
+    (["cluster-info", "v"], ["verify"]), (["requests", "d"], ["deny"]), (["enroll", ""], ["add", "list", "show", "remove"]), (["controller", ""], []), (["token", "list", "--k"], ["--kubeconfig="]),
 ], ids=" ".join)
 def test_completion(words, offered):
     script = """
@@ -55,7 +55,7 @@ def test_completion(words, offered):
 
 
 def test_the_drop_in_loads_the_key_that_enroll_seals():
-    text = help_of("enroll")
+    text = help_of("enroll add")
     name = re.search(r"^  LoadCredentialEncrypted=(.*)$", text, re.M)[1]
     assert f"--name={name} $key \\\n          /etc/credstore.encrypted/{name}\n" in text
 

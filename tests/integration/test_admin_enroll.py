@@ -2,12 +2,16 @@
 """`node-bootstrap-admin enroll` against a scripted API: the records of nodes."""
 
 import base64
+import json
+import os
+import subprocess
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from common import faults, pki
+from common import documentation, faults, pki
 from common.csrs import timestamp
+from . import admin
 from .admin_cluster import SECRETS, Cluster
 
 KEY, OTHER = pki.new_key(), pki.new_key()
@@ -24,7 +28,7 @@ def public_pem(key):
 
 
 def enroll(api, *words, key=KEY, node="worker-1"):
-    return api.run("enroll", node, "--public-key=-", *words, stdin=key if isinstance(key, str) else public_pem(key))
+    return api.run("enroll", "add", node, "--public-key=-", *words, stdin=key if isinstance(key, str) else public_pem(key))
 
 
 def data(api, path=RECORD):
@@ -45,10 +49,11 @@ def test_what_is_written(api):
 
 def test_a_name_that_is_too_long_for_a_secret(api):
     name = ".".join(["a" * 61] * 4)
-    assert enroll(api, node=name).returncode == 0
+    done = enroll(api, node=name)
+    assert done.returncode == 0 and f"the node name has {len(name)} characters: kubelet registers a Node only with at most 63" in done.stderr
     [secret] = api.objects.all(SECRETS)
     assert len(secret["metadata"]["name"]) == len("node-bootstrap-node-") + 64
-    assert name in api.run("enroll", "--list").stdout and public_pem(KEY) in api.run("enroll", "--show", name).stdout
+    assert name in api.run("enroll", "list").stdout and public_pem(KEY) in api.run("enroll", "show", name).stdout
 
 
 def test_a_different_key_needs_force(api):
@@ -66,7 +71,7 @@ def test_a_key_of_another_node_is_refused(api, encode):
     done = enroll(api, "--force", key=encode(public_pem(KEY)), node="worker-2")
     assert done.returncode == 73 and "node worker-1 is enrolled with this key" in done.stderr
     assert len(api.objects.all(SECRETS)) == 1
-    assert api.run("enroll", "--remove", "worker-1").returncode == 0
+    assert api.run("enroll", "remove", "worker-1").returncode == 0
     assert enroll(api, node="worker-2").returncode == 0, "the key of a removed node may be used again"
 
 
@@ -83,14 +88,14 @@ def test_show_and_list(api):
     enroll(api, key=OTHER, node="worker-2")
     Cluster(api).record("broken", node="other")
     Cluster(api).record("foreign", "Opaque", node="foreign")
-    lines = api.run("enroll", "--list").stdout.splitlines()
+    lines = api.run("enroll", "list").stdout.splitlines()
     assert [line.split()[:2] for line in lines[:1]] == [["node-bootstrap-node-broken", "unusable:"]] and len(lines) == 3
     assert lines[1].split()[0] == "worker-1" and lines[1].endswith(" 10.0.0.5") and "sha256:" in lines[1]
-    shown = api.run("enroll", "--show", "worker-2").stdout
+    shown = api.run("enroll", "show", "worker-2").stdout
     assert shown.startswith("worker-2 ") and shown.endswith(public_pem(OTHER))
-    foreign = api.run("enroll", "--show", "foreign").stdout
+    foreign = api.run("enroll", "show", "foreign").stdout
     assert "unusable: " in foreign and "type: expected" in foreign
-    done = api.run("enroll", "--show", "worker-3")
+    done = api.run("enroll", "show", "worker-3")
     assert done.returncode == 66 and "node worker-3 is not enrolled" in done.stderr
 
 
@@ -101,22 +106,62 @@ def test_a_removal_is_by_the_clock_of_the_api_server(api):
     seen = []
     api.on("update secrets", lambda request: seen.append(request.json()["data"]))
     earliest = timestamp(7200)
-    done = api.run("enroll", "--remove", "worker-1")
+    done = api.run("enroll", "remove", "worker-1")
     assert (done.returncode, done.stdout) == (0, "removed node worker-1\n"), done.stderr
     assert [base64.b64decode(content["removed"]).decode() for content in seen][0] == "removing" and len(seen) == 2
     made = data(api)
     assert set(made) == {"node", "removed"} and earliest <= made["removed"] <= timestamp(7200)
-    assert "worker-1" in api.run("enroll", "--list").stdout and api.run("enroll", "--remove", "worker-1").returncode == 66
+    assert "worker-1" in api.run("enroll", "list").stdout and api.run("enroll", "remove", "worker-1").returncode == 66
     assert enroll(api).returncode == 0 and set(data(api)) == {"node", "publicKey"}
+
+
+def test_addresses_alone_do_not_undo_a_removal(api):
+    """They need no proof, but a request from before the removal needed one."""
+    cluster = Cluster(api)
+    cluster.token("aaaaaa", None)
+    cluster.request("before", "worker-1")
+    enroll(api)
+    assert api.run("enroll", "remove", "worker-1").returncode == 0
+    removed = data(api)["removed"]
+    assert api.run("enroll", "add", "worker-1", "--addresses=10.0.0.5").returncode == 0
+    assert data(api) == {"node": "worker-1", "removed": removed, "addresses": "10.0.0.5"}
+    done = api.run("requests", "approve", "before")
+    assert done.returncode == 65 and "was made before the enrolled node worker-1 was removed" in done.stderr and not cluster.conditions("before")
+    cluster.request("after", "worker-1", created=2)
+    assert api.run("requests", "approve", "after").returncode == 0
+    assert "no key 10.0.0.5" in api.run("enroll", "list").stdout
+    assert api.run("enroll", "remove", "worker-1").returncode == 0 and set(data(api)) == {"node", "removed"}
+    assert enroll(api).returncode == 0 and set(data(api)) == {"node", "publicKey"}, "a key is proof enough"
+
+
+@pytest.mark.parametrize("damage", [{"addresses": "10.0.0.5/24"}, {"address": "10.0.0.5"}, {"removed": "removing"}], ids=lambda damage: next(iter(damage)))
+def test_a_damaged_record_does_not_lose_its_key(api, damage):
+    """--force cannot keep what it cannot read, so it needs the key again."""
+    Cluster(api).enroll("worker-1", KEY, **damage)
+    for options in ["--addresses=10.0.0.5"], ["--addresses=10.0.0.5", "--force"]:
+        done = api.run("enroll", "add", "worker-1", *options)
+        assert done.returncode == 65 and "--force with --public-key" in done.stderr and data(api)["publicKey"] == public_pem(KEY)
+    assert enroll(api, "--force", "--addresses=10.0.0.5").returncode == 0
+    assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY), "addresses": "10.0.0.5"}
+
+
+def test_a_record_without_anything_is_not_written(api):
+    """A node that is enrolled may have its own name in a serving certificate."""
+    for _ in range(2):
+        done = api.run("enroll", "add", "worker-1", "--addresses=")
+        assert done.returncode == 64 and "`enroll remove` removes the node" in done.stderr
+        api.run("enroll", "add", "worker-1", "--dns-names=db.example.org")
+        assert api.run("enroll", "add", "worker-1", "--dns-names=").returncode == 64 and data(api)["dnsNames"] == "db.example.org"
+        api.run("enroll", "remove", "worker-1")
 
 
 def test_a_new_enrollment_is_not_removed_with_the_old_one(api):
     """A removal that failed is made again, while somebody enrolls the node anew."""
     enroll(api)
     api.on("update secrets", faults.INTERNAL, times=1, skip=1)
-    assert api.run("enroll", "--remove", "worker-1").returncode == 69
+    assert api.run("enroll", "remove", "worker-1").returncode == 69
     api.on("update secrets", lambda _: Cluster(api).enroll("worker-1", OTHER) and None, times=1, skip=1)
-    assert api.run("enroll", "--remove", "worker-1").returncode == 75
+    assert api.run("enroll", "remove", "worker-1").returncode == 75
     assert data(api)["publicKey"] == public_pem(OTHER)
 
 
@@ -124,11 +169,11 @@ def test_a_removal_that_fails_in_the_middle(api):
     """Until it is made again, the record allows nothing."""
     enroll(api)
     api.on("update secrets", faults.INTERNAL, times=1, skip=1)
-    assert api.run("enroll", "--remove", "worker-1").returncode == 69
+    assert api.run("enroll", "remove", "worker-1").returncode == 69
     assert data(api)["removed"] == "removing"
     done = enroll(api)
-    assert done.returncode == 65 and "found 'removing'; --force replaces it" in done.stderr
-    assert api.run("enroll", "--remove", "worker-1").returncode == 0 and data(api)["removed"] != "removing"
+    assert done.returncode == 65 and "found 'removing'; --force with --public-key" in done.stderr
+    assert api.run("enroll", "remove", "worker-1").returncode == 0 and data(api)["removed"] != "removing"
 
 
 def test_a_change_by_somebody_else_is_not_overwritten(api):
@@ -160,8 +205,9 @@ def test_key_that_cannot_be_enrolled(api, text, said):
 
 
 @pytest.mark.parametrize("arguments, exit_status", [
-    ([], 64), (["--public-key=-"], 64), (["Worker_1", "--public-key=-"], 64), (["worker-1"], 64), (["worker-1", "--public-key=/nonexistent"], 65),
-    (["worker-1", "--list"], 64), (["worker-1", "--show", "--remove"], 64), (["--remove"], 64),
+    (["add"], 64), (["add", "--public-key=-"], 64), (["add", "Worker_1", "--public-key=-"], 64), (["add", "worker-1"], 64),
+    (["add", "worker-1", "--public-key=/nonexistent"], 65), (["add", "--from=/nonexistent"], 65), (["add", "worker-1", "--from=-"], 64),
+    (["add", "--addresses=10.0.0.5", "--from=-"], 64), (["list", "worker-1"], 64), (["show"], 64), (["remove"], 64), (["remove", "Worker_1"], 64), ([], 64),
 ])
 def test_usage(api, arguments, exit_status):
     done = api.run("enroll", *arguments)
@@ -178,3 +224,67 @@ def test_a_list_in_two_options_is_refused(api):
     """The second one would replace the first."""
     done = enroll(api, "--addresses=10.0.0.5", "--addresses=10.0.0.6")
     assert done.returncode == 64 and "'--addresses' is used twice; separate its entries by commas" in done.stderr and not api.requests
+
+
+def test_a_node_may_be_enrolled_without_a_key(api):
+    """A key that was enrolled stays."""
+    assert api.run("enroll", "add", "worker-1", "--addresses=10.0.0.5").returncode == 0
+    assert "worker-1" in api.run("enroll", "list").stdout and "no key 10.0.0.5" in api.run("enroll", "list").stdout
+    key = pki.public_pem(pki.new_key()).decode()
+    assert api.run("enroll", "add", "worker-1", "--public-key=-", stdin=key).returncode == 0
+    assert api.run("enroll", "add", "worker-1", "--dns-names=db.example.org").returncode == 0
+    shown = api.run("enroll", "show", "worker-1").stdout
+    assert key in shown and "10.0.0.5 db.example.org" in shown
+    assert api.run("enroll", "add", "worker-1").returncode == 64
+
+
+def test_many_nodes(api, tmp_path):
+    """Each line is as the words of a command line. The records are listed once."""
+    keys = {f"worker-{number}": pki.new_key() for number in range(4)}
+    for node, key in keys.items():
+        (tmp_path / f"{node}.pem").write_text(public_pem(key))
+    lines = "".join(f"{node} --public-key={tmp_path}/{node}.pem  --addresses=10.0.0.5\n" for node in keys)
+    done = api.run("enroll", "add", "--from=-", stdin=f"# of rack 4\n\n{lines}other --dns-names=db.example.org")
+    assert (done.returncode, done.stdout.splitlines()) == (0, [f"enrolled node {node}" for node in [*keys, "other"]]), done.stderr
+    assert data(api, f"{SECRETS}/node-bootstrap-node-worker-3") == {"node": "worker-3", "publicKey": public_pem(keys["worker-3"]), "addresses": "10.0.0.5"}
+    assert len(api.seen("list secrets")) == 1
+    done = api.run("enroll", "remove", "worker-0", "worker-1")
+    assert (done.returncode, done.stdout) == (0, "removed node worker-0\nremoved node worker-1\n")
+
+
+@pytest.mark.parametrize("line, text", [
+    ("worker-2", "expected '--public-key'"), ("Worker_2 --addresses=10.0.0.5", "the name of a node"), ("worker-2 --force", "unknown"),
+    ("worker-2 --public-key=-", "has to be a file"), ("worker-2 worker-3 --addresses=10.0.0.5", "unexpected"),
+    ("worker-2 --addresses=" + "10.0.0.5," * 2000, "too long"),
+], ids=["nothing", "name", "option", "stdin", "two", "long"])
+def test_a_wrong_line_enrolls_nothing(api, line, text):
+    done = api.run("enroll", "add", "--from=-", stdin=f"worker-1 --addresses=10.0.0.5\n{line}\n")
+    assert done.returncode == 64 and text in done.stderr and "line 2" in done.stderr and done.stdout == "" and not api.requests, done
+
+
+def test_a_line_has_no_help(api):
+    done = api.run("enroll", "add", "--from=-", stdin="worker-1 --help\n")
+    assert done.returncode == 64 and "has no '--help'" in done.stderr and not api.requests
+
+
+def test_two_nodes_with_one_key_in_a_list(api, tmp_path):
+    (tmp_path / "key.pem").write_text(public_pem(KEY))
+    done = api.run("enroll", "add", "--from=-", stdin="".join(f"worker-{number} --public-key={tmp_path}/key.pem\n" for number in (1, 2)))
+    assert done.returncode == 73 and "node worker-1 is enrolled with this key" in done.stderr and "line 2, the lines before it are done" in done.stderr
+    assert len(api.objects.all(SECRETS)) == 1
+
+
+def test_the_documented_machines_are_enrolled(api, tmp_path):
+    """Of Cluster API: the example takes the names and addresses from the Machines, which no node writes."""
+    [example] = documentation.examples("machines")
+    machines = {"items": [{"status": {"nodeRef": {"name": f"worker-{number}"}, "addresses": [
+        {"type": "InternalIP", "address": f"10.0.0.{number}"}, {"type": "Hostname", "address": "x"}, {"type": "InternalIP", "address": f"fd00::{number}"}]}}
+        for number in (1, 2)] + [{"status": {}}]}
+    (tmp_path / "machines.json").write_text(json.dumps(machines))
+    for name, text in ("kubectl", f"exec cat {tmp_path}/machines.json"), ("node-bootstrap-admin", f'exec {admin.command()[0]} "$@"'):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    env = admin.environment(KUBECONFIG=api.kubeconfig(), PATH=f"{tmp_path}:{os.environ['PATH']}")
+    subprocess.run(["sh", "-ec", example.text], env=env, check=True, timeout=60)
+    listed = api.run("enroll", "list").stdout
+    assert "worker-1                       no key 10.0.0.1,fd00::1\n" in listed and "no key 10.0.0.2,fd00::2\n" in listed

@@ -1,52 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What node-bootstrap-admin controller serves with --listen: health, readiness and metrics, also while its API server is away."""
 
-import contextlib
-import http.client
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 import yaml
 
 from common import SOURCE, documentation
 from common.wait import until
-from .admin_cluster import AT_ONCE, CSRS, Cluster, controllers, free_port
+from .admin_cluster import AT_ONCE, CSRS, METRICS_PREFIX, Cluster, Served, controllers
+from .admin import POLICY
 from .objects import PATIENCE
-
-PREFIX = "node_bootstrap_controller_"
-
 
 @pytest.fixture
 def cluster(api):
     return Cluster(api)
-
-
-class Served:
-    """A controller and what it serves."""
-
-    def __init__(self, start, *options, host=""):
-        self.host, self.port = host.strip("[]") or "127.0.0.1", free_port(host.strip("[]") or "127.0.0.1")
-        self.controller = start(*options, f"--listen={host}:{self.port}")
-        until(self.is_listening, "the controller listens", PATIENCE)
-
-    def is_listening(self):
-        with contextlib.suppress(OSError):
-            return self.get("/healthz")
-
-    def get(self, path, method="GET", body=None):
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
-        connection.request(method, path, body)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, text
-
-    def metric(self, name):
-        """The value of one line, such as `leader` or `decisions_total{...}`; None if there is none."""
-        found = [line.rpartition(" ")[2] for line in self.get("/metrics")[1].splitlines() if line.rpartition(" ")[0] == PREFIX + name]
-        return int(found[0]) if found else None
 
 
 @pytest.fixture
@@ -80,11 +51,20 @@ def test_decisions_are_counted_by_their_reason(api, cluster, start):
     assert served.metric('pending_requests{kind="client"}') == 2 and served.metric("oldest_pending_request_timestamp_seconds") > 0
     assert served.metric('decision_duration_seconds_bucket{kind="client",le="+Inf"}') == 1
     assert served.metric("approved_by_others_total") == 1
+    cluster.request("three", "n1", approved=True)
+    cluster.await_event("three", "ApprovedByOthers")
+    until(lambda: served.metric('misused_tokens_total{kind="client",reason="TokenUsed"}') == 1, "the misuse is counted", PATIENCE)
+    assert served.metric('misused_tokens_total{kind="client",reason="TokenForAnotherNode"}') == 1
+    assert served.metric("approved_by_others_total") == 2
+    assert served.metric('tokens{kind="bound"}') == 1 and served.metric('tokens{kind="unbound"}') == 0 and served.metric("claims") == 1
+    assert served.metric("queue_length") > 0 and served.metric("suppressed_events_total") == served.metric("signatures_left_out") == 0
+    assert served.metric("credential_expiration_timestamp_seconds") > time.time() and 0 <= served.metric('watch_age_seconds{objects="Nodes"}') < 60
     assert served.metric('api_requests_total{code="200"}') > 0 and served.metric('api_requests_total{code="404"}') > 0
     text = served.get("/metrics")[1]
     assert "0123456789abcdef" not in text
     section = documentation.page("node-bootstrap-admin.8").split(".Sh METRICS\n")[1].split("\n.Sh ")[0]
-    assert set(re.findall("^# TYPE (\\w+)", text, re.M)) == set(re.findall(r"^\.It Li (\w+)$", section, re.M)), "in the manual page"
+    assert set(re.findall("^# TYPE (\\w+)", text, re.M)) == set(re.findall(r"^\.It Li (\w+)$", section, re.M)) - {
+        PREFIX + "snapshot_age_seconds"}, "in the manual page; that one is of serving certificates"
     assert served.controller.stop(AT_ONCE) == 0, "the thread takes no signal"
 
 
@@ -101,23 +81,63 @@ def test_an_outage_makes_it_unready_but_not_unhealthy(api, start):
     until(lambda: served.get("/readyz") == (200, "ok\n"), "it is ready", PATIENCE)
     api.stop()
     until(lambda: served.get("/readyz")[0] == 503, "it is not ready", 30)
-    assert served.get("/readyz")[1].startswith("not watched: ") and served.get("/healthz")[0] == 200
+    assert served.get("/readyz")[1].startswith("it waits for: ") and served.get("/healthz")[0] == 200
     until(lambda: served.metric('api_requests_total{code="0"}'), "a request has failed", PATIENCE)
 
 
-@pytest.mark.parametrize("reason, alert, labels", [
-    ("TokenUsed", "NodeBootstrapTokenUsedTwice", {"severity": "critical", "kind": "client"}),
-    ("TokenForAnotherNode", "NodeBootstrapRequestRefused", {"severity": "warning", "kind": "client", "reason": "TokenForAnotherNode"}),
-])
-def test_alerts_tell_theft_from_a_typo(tmp_path, reason, alert, labels):
+def test_without_its_lease_it_is_unready(api, start):
+    served = start()
+    until(lambda: served.get("/readyz") == (200, "ok\n"), "it is ready", PATIENCE)
+    api.denied.add("patch leases")
+    until(lambda: served.get("/readyz") == (503, "it waits for: the Lease\n"), "it is not ready", 30)
+    api.denied.clear()
+    until(lambda: served.get("/readyz") == (200, "ok\n"), "it is ready again", 30)
+
+
+def test_without_a_policy_it_is_unready(api, start):
+    """And says so once."""
+    served = start()
+    until(lambda: served.get("/readyz") == (200, "ok\n"), "it is ready", PATIENCE)
+    api.objects.remove(POLICY)
+    until(lambda: served.get("/readyz") == (503, "it waits for: a usable policy\n"), "it is not ready", PATIENCE)
+    api.objects.put(POLICY, data={"requireproof": "true"})
+    api.objects.put(POLICY, data={})
+    until(lambda: served.get("/readyz") == (200, "ok\n"), "it is ready again", PATIENCE)
+    assert sum("there is no usable ConfigMap" in line for line in served.controller.lines) == 1
+
+
+@pytest.mark.parametrize("series, reason, alert, labels", [
+    (decisions("pending", "TokenUsed"), "TokenUsed", "NodeBootstrapTokenUsedTwice", {"severity": "critical", "kind": "client"}),
+    ('misused_tokens_total{kind="client",reason="TokenUsed"}', "TokenUsed", "NodeBootstrapTokenUsedTwice", {"severity": "critical", "kind": "client"}),
+    (decisions("pending", "TokenForAnotherNode"), "TokenForAnotherNode", "NodeBootstrapRequestRefused",
+     {"severity": "warning", "kind": "client", "reason": "TokenForAnotherNode"}),
+], ids=["used twice", "used twice, approved", "typo"])
+def test_alerts_tell_theft_from_a_typo(tmp_path, series, reason, alert, labels):
     """Each fires with the first such request, and the other one does not."""
     path = SOURCE / "packaging/prometheus/alerts.yaml"
     rules = {rule["alert"]: rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]}
     texts = {key: text.replace("{{ $labels.reason }}", reason) for key, text in rules[alert]["annotations"].items()}
     both = ("NodeBootstrapTokenUsedTwice", "NodeBootstrapRequestRefused")
-    case = {"interval": "1m", "input_series": [{"series": PREFIX + decisions("pending", reason), "values": "0x5 1x20"}], "alert_rule_test": [
+    case = {"interval": "1m", "input_series": [{"series": METRICS_PREFIX + series, "values": "0x5 1x20"}], "alert_rule_test": [
         {"eval_time": "5m", "alertname": alert},
         *({"eval_time": "8m", "alertname": name, "exp_alerts": [{"exp_labels": labels, "exp_annotations": texts}] * (name == alert)} for name in both)]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [str(path)], "tests": [case]}))
+    done = subprocess.run(["promtool", "test", "rules", tmp_path / "test.yaml"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_alerts_are_by_cluster(tmp_path):
+    """What happens in one does not hide in the sum of all, and the alert says where."""
+    series = {'leader{cluster="a",instance="1"}': "1x20", 'leader{cluster="b",instance="1"}': "0x20", 'leader{cluster="b",instance="2"}': "0x20",
+              'oldest_pending_request_timestamp_seconds{cluster="a",instance="1"}': "0x20", 'approved_by_others_total{cluster="b",instance="1"}': "0x5 1x15",
+              'decisions_total{cluster="b",instance="1",kind="client",decision="pending",reason="TokenUsed"}': "0x5 1x15"}
+    path = SOURCE / "packaging/prometheus/alerts.yaml"
+    rules = {rule["alert"]: rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]}
+    expected = {"NodeBootstrapNoLeader": {"cluster": "b"}, "NodeBootstrapApprovedByOthers": {"cluster": "b"},
+                "NodeBootstrapTokenUsedTwice": {"cluster": "b", "kind": "client"}}
+    tests = [{"eval_time": "10m", "alertname": name, "exp_alerts": [
+        {"exp_labels": {**labels, **rules[name]["labels"]}, "exp_annotations": rules[name]["annotations"]}]} for name, labels in expected.items()]
+    case = {"interval": "1m", "input_series": [{"series": METRICS_PREFIX + name, "values": values} for name, values in series.items()], "alert_rule_test": tests}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [str(path)], "tests": [case]}))
     done = subprocess.run(["promtool", "test", "rules", tmp_path / "test.yaml"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout

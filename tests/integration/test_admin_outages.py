@@ -4,15 +4,17 @@
 import json
 import os
 import re
+import signal
 import socket
+import subprocess
 
 import pytest
 
-from common import csrs, faults
-from common.csrs import CLIENT
+from common import SOURCE, csrs, faults
+from common.csrs import CLIENT, timestamp
 from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, Cluster, controllers, cut_watches
+from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, Cluster, controllers, cut_watches, holder_of
 from .objects import PATIENCE
 
 
@@ -94,7 +96,7 @@ def test_a_command_lists_the_rest_of_a_list_whose_version_expires(api, cluster):
     cluster.token("aaaaaa", "zzz")
     cluster.request("zzz", "zzz")
     put_pages(api, 1, "example.org/x")
-    done = api.run("approve")
+    done = api.run("requests", "list", "--output=json")
     assert (done.returncode, done.stderr) == (0, "") and list(csrs.pending(done.stdout)) == ["zzz"]
     assert len(api.seen("list certificatesigningrequests")) == 3
 
@@ -103,14 +105,30 @@ def nest(depth):
     return {"f:a": nest(depth - 1)} if depth else {}
 
 
-def test_objects_that_cannot_be_read_cost_one_line(api, cluster, start):
-    controller = start()
-    controller.wait_line("is the leader")
-    for name in "abc":
-        csr = cluster.request(name, "n1", "zzzzzz")
-        api.objects.put(f"{CSRS}/{name}", csr, metadata={"managedFields": [{"fieldsV1": nest(40)}]})
-    cluster.settle()
-    assert len([line for line in controller.lines if "CSRs" in line]) == 1
+# Each is more than what may be parsed of one object, and whoever has a token can create it.
+LARGE = {
+    "annotations": {"annotations": {f"a{i}": "" for i in range(20001)},
+                    "managedFields": [{"fieldsV1": {"f:metadata": {"f:annotations": {f"f:a{i}": {} for i in range(20001)}}}}]},
+    "depth": {"managedFields": [{"fieldsV1": nest(40)}]},
+    "owners": {"ownerReferences": [{"apiVersion": "v1", "kind": "\"]", "name": "n", "uid": "u"} for _ in range(20001)]},
+}
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["listed", "watched"])
+@pytest.mark.parametrize("case", LARGE)
+def test_a_large_request_uses_up_its_token(cluster, start, case, is_watched):
+    cluster.token("aaaaaa", "n1")
+    if is_watched:
+        start().wait_line("is the leader")
+    csr = cluster.request("by-hand", "n1", approved=True, metadata=LARGE[case])
+    if not is_watched:
+        cluster.request("two", "n1")
+        start()
+    cluster.api.objects.wait(lambda: cluster.holder("aaaaaa") == holder_of(csr))
+    if is_watched:
+        cluster.request("two", "n1")
+    cluster.await_event("two", "TokenUsed")
+    assert cluster.conditions("two") == []
 
 
 def test_a_null_character_keeps_nobody_from_leading_and_hides_no_request(api, cluster, start):
@@ -175,15 +193,19 @@ def test_large_requests_do_not_end_the_watch(api, cluster, start):
     assert len(api.seen("list certificatesigningrequests")) == 1
 
 
-def test_an_event_above_the_limit_costs_one_list(api, cluster, start):
-    """The API server has such an event only if etcd's limit was raised."""
+def test_nothing_is_decided_while_an_object_cannot_be_read(api, cluster, start):
+    """The API server has such an object only if etcd's limit was raised. It may be an approval."""
     controller = start()
     controller.wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
     csr = cluster.request("large", "n1", "zzzzzz")
-    api.objects.put(f"{CSRS}/large", csr, metadata={"annotations": {"filler": "x" * (5 << 20)}})
-    controller.wait_line("larger than")
-    cluster.settle()
-    assert len(api.seen("list certificatesigningrequests")) == 2
+    api.objects.put(f"{CSRS}/large", csr, metadata={"annotations": {"filler": "x" * (11 << 20)}})
+    controller.wait_line("nothing is decided until")
+    cluster.request("one", "n1")
+    until(lambda: len(api.seen("list certificatesigningrequests")) >= 4, "it lists the requests again", 60)
+    assert cluster.conditions("one") == []
+    api.objects.remove(f"{CSRS}/large")
+    cluster.await_approval("one", 60)
 
 
 def test_a_lost_watch_continues_without_a_warning(api, cluster, start):
@@ -247,11 +269,112 @@ def test_a_token_file_that_was_replaced_is_read_again(api, cluster, tmp_path):
         cluster.settle()
 
 
-def test_systemd_is_told_of_the_start_the_state_and_that_it_lives(cluster, start):
+def test_a_token_file_that_is_missing_is_waited_for(api, cluster, tmp_path):
+    """Another program writes it. The state says so, and the unit is up."""
+    bearer = tmp_path / "bearer"
+    path = api.kubeconfig("account.conf", user={"tokenFile": str(bearer)})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0node-bootstrap-test-{os.getpid()}-file")
+        manager.settimeout(10)
+        with admin.Running("controller", "--parts=approve-client", "--kubeconfig", path,
+                           env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}-file"}) as controller:
+            lines = []
+            while "READY=1" not in lines:
+                lines.extend(manager.recv(65536).decode().splitlines())
+            assert any(line.startswith("STATUS=Waiting: ") and "tokenFile" in line for line in lines), lines
+            controller.wait_line("admin-kubeconfig-unusable")
+            bearer.write_text(admin.TOKEN_OF_ADMIN)
+            controller.wait_line("is the leader")
+            cluster.settle()
+    assert admin.run_admin("controller", "--kubeconfig", tmp_path / "missing").returncode == 78, "but not for the kubeconfig itself"
+
+
+KUBECTL = """#!/bin/sh
+echo "$*" >>{folder}/calls
+case $* in
+*"get serviceaccount"*) ;;
+"create --raw=/api/v1/namespaces/kube-system/serviceaccounts/node-bootstrap-controller/token --filename=-")
+        read -r request && echo "$request" >{folder}/request && exec cat {folder}/answer ;;
+*certificate-authority-data*) printf %s {ca} ;;
+*server*) printf %s {server} ;;
+*) exit 1 ;;
+esac
+"""
+
+
+def test_the_token_of_the_unit_is_replaced_while_it_runs(api, cluster, tmp_path):
+    """By controller-kubeconfig, with a TokenRequest. Here the service's directory is another one."""
+    run = tmp_path / "run"
+    script = (SOURCE / "packaging/kubernetes/controller-kubeconfig").read_text()
+    assert script.count("/run/node-bootstrap-controller\n") == 1
+    (tmp_path / "script").write_text(script.replace("/run/node-bootstrap-controller\n", f"{run}\n"))
+    cluster_of = api.user_cluster()
+    (tmp_path / "kubectl").write_text(KUBECTL.format(folder=tmp_path, server=cluster_of["server"], ca=cluster_of["certificate-authority-data"]))
+    (tmp_path / "kubectl").chmod(0o755)
+
+    def type_script(*words):
+        return subprocess.run(["sh", tmp_path / "script", *words], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True,
+                              check=False, timeout=30)
+    made = type_script()
+    assert made.returncode == 0 and f"tokenFile: {run}/token" in made.stdout, made
+    (tmp_path / "kubeconfig").write_text(made.stdout)
+    done = type_script("--token")
+    assert done.returncode == 75 and "is missing" in done.stderr
+    run.mkdir()
+    os.chown(run, 65533, 65533)
+    with admin.Running("controller", "--parts=approve-client", "--kubeconfig", tmp_path / "kubeconfig") as controller:
+        controller.wait_line("admin-kubeconfig-unusable")
+        for token in "first.token", "second.token":
+            api.cluster.bearers[token] = admin.ADMIN
+            (tmp_path / "answer").write_text(json.dumps({"kind": "TokenRequest", "status": {"token": token, "expirationTimestamp": "x"}}))
+            done = type_script("--token=7200")
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "") and (run / "token").read_text() == token + "\n"
+            assert json.loads((tmp_path / "request").read_text())["spec"] == {"expirationSeconds": 7200}
+            mode = (run / "token").stat()
+            assert (mode.st_mode & 0o777, mode.st_uid, mode.st_gid) == (0o600, 65533, 65533) and os.listdir(run) == ["token"]
+            controller.wait_line("is the leader")
+            cluster.settle(token)
+            api.cluster.bearers.pop(token)
+            cut_watches(api)
+    assert "first.token" not in (tmp_path / "calls").read_text(), "no argument of a process"
+    assert type_script("--forever").returncode == 64
+
+
+SHIM = """#define _GNU_SOURCE
+#include <dlfcn.h>
+unsigned alarm(unsigned seconds) { return ((unsigned (*)(unsigned))dlsym(RTLD_NEXT, "alarm"))(seconds == 120 ? 8 : seconds); }
+"""
+
+
+def test_a_loop_that_is_stuck_ends_the_program(api, cluster, tmp_path):
+    """Here by a credential plugin that hangs, with a shorter time. The other controller takes over, and is not ended."""
+    (tmp_path / "shim.c").write_text(SHIM)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "shim.so", tmp_path / "shim.c"], check=True)
+    script = f"""[ -e {tmp_path}/called ] && exec sleep 15; : >{tmp_path}/called
+        echo '{admin.exec_credential(token=admin.TOKEN_OF_ADMIN, expirationTimestamp=timestamp(3))}'"""
+    path = api.kubeconfig("exec.conf", user=admin.exec_user(script))
+    env = {"LD_PRELOAD": tmp_path / "shim.so"}
+    with admin.Running("controller", "--kubeconfig", path, env=env) as stuck:
+        stuck.wait_line("is the leader")
+        with admin.Running("controller", "--kubeconfig", api.kubeconfig(), env=env) as other:
+            assert stuck.process.wait(60) == -signal.SIGALRM
+            other.wait_line("is the leader", 60)
+            cluster.settle()
+
+
+def test_a_log_without_a_journal_has_time_and_level(start, api):
+    controller = start()
+    line = controller.wait_line("is the leader")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ info node-bootstrap-admin: this controller is the leader now .*", line), line
+    api.denied.add("patch leases")
+    assert re.match(r"[0-9T:-]+Z warning node-bootstrap-admin: admin-forbidden: ", controller.wait_line("admin-forbidden"))
+
+
+def test_systemd_is_told_of_the_start_and_the_state(cluster, start):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"\0node-bootstrap-test-{os.getpid()}")
         manager.settimeout(10)
-        controller = start(env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}", "WATCHDOG_USEC": "600000"})
+        controller = start(env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}"})
         seen = []
 
         def hear(text):
@@ -262,8 +385,6 @@ def test_systemd_is_told_of_the_start_the_state_and_that_it_lives(cluster, start
         hear("STATUS=Leader; 0 pending, 0 tokens, 0 approved")
         cluster.settle("n1")
         hear("STATUS=Leader; 0 pending, 1 tokens, 1 approved")
-        seen.clear()
-        hear("WATCHDOG=1")
         controller.stop()
         hear("STOPPING=1")
 

@@ -21,7 +21,7 @@ OBJECTS = [
     ("clusterrolebindings", f"{RBAC}/clusterrolebindings/kubeadm:node-autoapprove-certificate-rotation"),
     ("clusterrolebindings", f"{RBAC}/clusterrolebindings/node-bootstrap:kubelet-bootstrap"),
     ("clusterrolebindings", f"{RBAC}/clusterrolebindings/node-bootstrap:enrolled-bootstrap"),
-]
+]   # and the policy, which stays as it is
 RESOURCES = list(dict.fromkeys(resource for resource, _ in OBJECTS))
 KINDS = {"configmaps": "ConfigMap", "roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
          "clusterrolebindings": "ClusterRoleBinding"}
@@ -165,3 +165,12 @@ def test_another_ca(api):
     done = publish(api)
     assert done.returncode == 65 and "another CA" in done.stderr and "another server" not in done.stderr
     assert api.objects.look(CLUSTER_INFO)["data"]["kubeconfig"] == kubeconfig
+
+
+def test_a_policy_is_created_but_never_changed(api):
+    api.objects.remove(admin.POLICY)
+    assert "ConfigMap node-bootstrap-policy: created" in publish(api).stdout
+    assert api.objects.look(admin.POLICY).get("data") == {}
+    api.objects.put(admin.POLICY, data={"requireProof": "true"})
+    assert "ConfigMap node-bootstrap-policy: unchanged" in publish(api).stdout
+    assert api.objects.look(admin.POLICY)["data"] == {"requireProof": "true"}

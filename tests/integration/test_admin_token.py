@@ -43,6 +43,8 @@ def changes(api):
 @pytest.mark.parametrize("words", [
     ["bad"], ["abcdef.0123456789ABCDEF"], ["--ttl=5"], ["--ttl=-5m"], ["--ttl=10ms"], [f"--ttl={TOKEN}"],
     ["--node=bad_name"], ["--node=Worker"], [f"--node={TOKEN}"],
+    ["--no-signing", "--print=setup"], ["--count=x"], ["--count=2", TOKEN], ["--count=2", "--node=a"], ["--count=2", "--print=ignition"],
+    ["--nodes=-", "--enrolled"], ["--nodes=-", "--print=config"], ["--nodes=-", TOKEN], ["--nodes=-"],
     ["--print=foo"], ["--print=qemu"], [f"--print={TOKEN}"], [TOKEN, "ghijkl.0123456789abcdef"], ["--node=a", "--enrolled"],
 ], ids=" ".join)
 def test_malformed_input(api, words):
@@ -98,6 +100,55 @@ def test_dry_run(api):
     for words in ([], [TOKEN], ["--node=a"], ["--enrolled"]):
         assert api.run("token", "create", "--dry-run", *words).returncode == 0
     assert changes(api) == [REVIEW] * 2
+
+
+# Many tokens.
+
+def test_many_tokens(api):
+    put_cluster_info(api)
+    made = api.run("token", "create", "--count=5")
+    assert made.returncode == 0 and len({line for line in made.stdout.splitlines() if FORM.fullmatch(line)}) == 5 == len(api.objects.all(SECRETS))
+    made = api.run("token", "create", "--enrolled", "--count=2", "--print=kubeadm")
+    assert made.returncode == 0 and made.stdout.count("kubeadm join ") == 2
+
+
+def test_tokens_for_many_nodes(api):
+    """Checks and bindings are made once."""
+    put_cluster_info(api)
+    made = api.run("token", "create", "--nodes=-", "--print=credential", stdin="worker-1\n\nworker-2\nworker-3")
+    assert made.returncode == 0, made.stderr
+    tokens = dict(line.split() for line in made.stdout.splitlines())
+    assert list(tokens) == ["worker-1", "worker-2", "worker-3"]
+    for node, token in tokens.items():
+        assert api.objects.look(f"{SECRETS}/bootstrap-token-{token[:6]}")["metadata"]["annotations"] == {"node-bootstrap/node": node}
+    assert changes(api) == [REVIEW, "create clusterrolebindings", *["create secrets"] * 3]
+    made = api.run("token", "create", "--nodes=-", stdin="worker-4\nworker-5\n")
+    assert made.stdout.count("node-bootstrap setup --token-file=- ") == 2 and "--node-name=worker-5" in made.stdout
+    api.on("create secrets", lambda _: status(403, "Forbidden", "no"), skip=1)
+    made = api.run("token", "create", "--nodes=-", "--print=credential", stdin="worker-1\nworker-2\n")
+    assert made.returncode == 77 and made.stdout.startswith("worker-1 ") and "; created and printed before: 1" in made.stderr
+
+
+def test_a_wrong_name_among_many_creates_nothing(api):
+    made = api.run("token", "create", "--nodes=-", stdin=f"worker-1\n{TOKEN}\n")
+    assert made.returncode == 64 and not api.requests and SECRET not in made.stderr
+
+
+def test_a_token_that_signs_nothing(api):
+    put_cluster_info(api)
+    made = api.run("token", "create", TOKEN, "--node=worker-1", "--no-signing")
+    assert (made.returncode, made.stdout) == (0, f"{TOKEN}\n")
+    assert "usage-bootstrap-signing" not in api.objects.look(f"{SECRETS}/bootstrap-token-abcdef")["data"]
+
+
+def test_cluster_info_that_is_full(api):
+    """The oldest tokens lose their signature, which concerns machines with another token."""
+    put_cluster_info(api)
+    data = api.objects.look(CLUSTER_INFO)["data"]
+    for number, is_told in (4999, False), (5000, True):
+        api.objects.put(CLUSTER_INFO, data={**data, **{f"jws-kubeconfig-{index:06}": "x" for index in range(number)}})
+        assert ("cluster-info has 5000 signatures, and room for 5000" in api.run("token", "create").stderr) == is_told
+        assert "signatures" not in api.run("token", "create", "--no-signing").stderr
 
 
 # Tokens for one node.
@@ -225,17 +276,23 @@ def test_cluster_info_that_is_missing(api, words):
     assert made.returncode == 0 and FORM.search(made.stdout)
 
 
-@pytest.mark.parametrize("words", [["approve", TOKEN], ["token", "create", "--dry-run", f"--node={TOKEN}"], ["enroll", "--public-key=-", TOKEN]], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [["requests", "approve", TOKEN], ["token", "create", "--dry-run", f"--node={TOKEN}"], ["enroll", "add", "--public-key=-", TOKEN]], ids=lambda words: words[0])
 def test_token_where_a_name_belongs(api, words):
     """A token has the form of a DNS name. No message may have it."""
     made = api.run(*words)
-    assert made.returncode == 64 and "found the word of 23 bytes" in made.stderr
+    assert made.returncode == 64 and "found a word of 23 characters" in made.stderr
     assert SECRET not in made.stdout + made.stderr and changes(api) == []
 
 
+def test_name_that_is_too_long_for_a_label(api):
+    for name, is_too_long in (("a" * 63, False), ("a" * 64, True), (".".join(["node"] * 13), True)):
+        made = api.run("token", "create", "--node", name, "--print=credential", "--dry-run")
+        assert ("at most 63" in made.stderr) == is_too_long, made.stderr
+
+
 def test_help_that_a_message_names(api):
-    assert "expected a command such as `token create`; found 'x'; see `node-bootstrap-admin --help`" in api.run("token", "x").stderr
-    assert "found 'cluster-info' alone" in admin.run_admin("cluster-info").stderr and "found 'aprove' alone" in admin.run_admin("aprove").stderr
+    assert "expected a command such as `token create`; found argument 2 (1 characters); see `node-bootstrap-admin --help`" in api.run("token", "x").stderr
+    assert "found argument 1 (12 characters) alone" in admin.run_admin("cluster-info").stderr and "found argument 1 (6 characters) alone" in admin.run_admin("aprove").stderr
     assert "found nothing" in admin.run_admin().stderr
     assert "see `node-bootstrap-admin token create --help`" in api.run("token", "create", "--no-such").stderr
     assert "see `node-bootstrap-admin --help`" in api.run("--no-such").stderr
@@ -244,7 +301,7 @@ def test_help_that_a_message_names(api):
 @pytest.mark.parametrize("words", [["--context=x", "token", "list"], ["token", "--context=x", "list"], ["cluster-info", "--context=x", "show"]])
 def test_option_before_the_command(api, words):
     made = api.run(*words)
-    assert made.returncode == 64 and "'--context' before the command; options follow the command" in made.stderr
+    assert made.returncode == 64 and " (11 characters) before the command; options follow the command" in made.stderr
 
 
 def test_server_behind_a_path(api):
@@ -282,7 +339,7 @@ def test_revoke(api):
 
 def test_revoke_checks_all_words_first(api):
     put_token(api)
-    made = api.run("token", "delete", "abcdef", f"ABCDEF.{SECRET}")
+    made = api.run("token", "revoke", "abcdef", f"ABCDEF.{SECRET}")
     assert made.returncode == 64 and SECRET not in made.stderr
     assert api.requests == []
 

@@ -8,7 +8,7 @@ import pytest
 from common import faults, pki
 from common.apiserver import Token
 from common.csrs import timestamp
-from . import admin_cluster
+from . import admin_cluster, admin_serving
 
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 CLIENT_CA = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
@@ -149,4 +149,25 @@ def test_pending_requests(api, cluster):
     cluster.request("one", "a", created=-300)
     cluster.request("two", "b", created=-600)
     cluster.request("three", "c", created=-10)
-    assert has(verify(api)["warning"], "pending requests of nodes: 3, the oldest since", oldest[:15], "`node-bootstrap-admin approve`")
+    assert has(verify(api)["warning"], "pending requests of nodes: 3, the oldest since", oldest[:15], "`node-bootstrap-admin requests list`")
+
+
+def test_networks_of_services_that_the_policy_lacks(api, cluster):
+    """A part of a network is not all of it."""
+    api.objects.put("/apis/networking.k8s.io/v1/servicecidrs/kubernetes", spec={"cidrs": ["10.96.0.0/12", "fd00:96::/112"]})
+    assert has(verify(api)["ok"], "the policy can be used"), "it allows no addresses"
+    usual = {**admin_serving.USUAL, "serviceNetworks": "10.96.0.0/16"}
+    cluster.policy(**usual)
+    assert has(verify(api)["PROBLEM"], "the policy lacks networks of Services", ": 10.96.0.0/12, fd00:96::/112", "add them to serviceNetworks")
+    cluster.policy(**{**usual, "serviceNetworks": "10.0.0.0/8,fd00:96::/112"})
+    assert has(verify(api)["ok"], "the policy can be used")
+    api.on("list servicecidrs", faults.error(404, "NotFound", "the server could not find the requested resource"))
+    assert has(verify(api)["ok"], "the policy can be used")
+
+
+@pytest.mark.parametrize("policy, text", [(None, "there is no ConfigMap kube-system/node-bootstrap-policy"), ({"a": "b"}, "found 'a'")])
+def test_a_policy_that_cannot_be_used(api, cluster, policy, text):
+    api.objects.remove(admin_cluster.POLICY)
+    if policy:
+        cluster.policy(**policy)
+    assert has(verify(api)["PROBLEM"], text, "stay pending", "publish")

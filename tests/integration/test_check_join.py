@@ -7,16 +7,16 @@ import socket
 
 import pytest
 
-from common import apiserver, csrs, faults, pki
+from common import apiserver, csrs, faults, pki, supervisor
 from common.failures import FAILURES
-from common.machine import HEADER, NODE, SECRET, TOKEN_ID, to_yaml
+from common.machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, to_yaml
 from . import join_methods
 from .check import kubelet_below, step_of, texts
 from .check_join import check, put_client, report, states
 from .k3s import K3sWorld
 
 USER = "system:bootstrap:" + TOKEN_ID
-ALL = ["settings", "credentials", "state", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]
+ALL = ["service", "settings", "credentials", "state", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]
 
 
 def fails(world, name, code, *words, **options):
@@ -42,7 +42,7 @@ def fails(world, name, code, *words, **options):
 def test_nothing_prevents_a_join(world):
     found = report(world)
     assert found["good"] and [step["step"] for step in found["steps"]] == ALL
-    assert {state for name, state in states(found).items() if name not in ("files", "kubelet", "metadata", "settings")} <= {"good", "note"}
+    assert {state for name, state in states(found).items() if name not in ("service", "files", "kubelet", "metadata", "settings")} <= {"good", "note"}
     server = world.server.endpoint
     said = texts(found, "discovery")
     assert f"{server} accepts connections" in said and f"{server}: cluster-info is verified" in said and f"signature: valid for the token {TOKEN_ID}" in said
@@ -53,12 +53,12 @@ def test_nothing_prevents_a_join(world):
     said = check(world)
     assert said.exit == 0 and "✗" not in said.stdout and "–" not in said.stdout
     assert [line for line in said.stdout.splitlines() if line and line[0] != " "] == [
-        "Settings", "Credentials and tokens", "This machine", "Metadata", "Join", "Cluster", "Request"]
+        "Service", "Settings", "Credentials and tokens", "This machine", "Metadata", "Join", "Cluster", "Request"]
 
 
 def test_local(world):
     found = json.loads(check(world, "--json", "--local").stdout)
-    assert [step["step"] for step in found["steps"]] == ["settings", "credentials", "state", "metadata", "join"] and world.server.connections == []
+    assert [step["step"] for step in found["steps"]] == ["service", "settings", "credentials", "state", "metadata", "join"] and world.server.connections == []
 
 
 def test_unresolved_name(world):
@@ -223,6 +223,7 @@ def leave_request(world):
     world.machine.current().wait_for_status(name)
     run.kill()
     world.server.requests.clear()
+    world.pending = name
     return name
 
 
@@ -271,7 +272,7 @@ def test_beside_a_join_that_waits(world):
     run = world.machine.start_join()
     [name] = world.cluster.csrs.wait_for(1)
     world.machine.current().wait_for_status(name)
-    before = world.csrs()
+    before, world.pending = world.csrs(), name
     found = again(world, "csr-pending-unapproved", name, f"'{USER}' is allowed automatic approval")
     assert world.csrs() == before and "kube-controller-manager" in step_of(found, "request")["failure"]["remedy"]
     assert run.is_running()
@@ -308,8 +309,35 @@ def test_k3s(tmp_path):
     try:
         world.configure()
         found = report(world)
-        assert not {"identity", "node-name", "request"} & set(states(found))
+        assert not {"node-name", "request"} & set(states(found)) and "accepted by the supervisor" in texts(found, "identity")
         assert "/cacerts is verified" in texts(found, "discovery") and "CA: matches the hash in the token" in texts(found, "discovery")
+    finally:
+        world.close()
+    world.check()
+
+
+@pytest.mark.parametrize("credentials, phase, expected", [
+    (TOKEN, supervisor.HANDLERS, None),
+    (TOKEN, supervisor.CORE, None),
+    (TOKEN, supervisor.RUNNING, "good"),
+    ("abcdef.ffffffffffffffff", supervisor.RUNNING, "token-rejected"),
+    ("node:wrong", supervisor.RUNNING, "token-rejected"),
+])
+def test_identity_for_a_supervisor(tmp_path, credentials, phase, expected):
+    world = K3sWorld(tmp_path)
+    try:
+        world.give(credentials)
+        world.cluster.phase = phase
+        world.configure()
+        found = report(world)
+        step = step_of(found, "identity")
+        if expected is None:
+            assert states(found)["identity"] == "doubt" and "may be starting" in texts(found, "identity")
+        elif expected == "good":
+            assert states(found)["identity"] == "good"
+        else:
+            assert step["failure"]["code"] == expected
+        assert world.cluster.node_passwords == {}, "nothing is stored"
     finally:
         world.close()
     world.check()
@@ -360,6 +388,9 @@ def test_settings_removed_after_the_join(world, is_usable):
     assert "endpoint" in texts(found, "join") and texts(found, "join").endswith(": only needed when this machine has to join again")
 
 
-@pytest.mark.parametrize("validity", [{"start": -2 * pki.DAY, "end": -pki.DAY}, {"start": pki.DAY, "end": 2 * pki.DAY}], ids=["expired", "not yet valid"])
-def test_missing_token_without_a_valid_certificate(world, validity):
-    assert step_of(without_token(world, **validity), "join")["failure"]["code"] == "token-missing"
+def test_missing_token_with_an_expired_certificate(world):
+    assert step_of(without_token(world, start=-2 * pki.DAY, end=-pki.DAY), "join")["failure"]["code"] == "token-missing"
+
+
+def test_missing_token_with_a_clock_that_is_wrong(world):
+    assert "no token required" in texts(without_token(world, start=pki.DAY, end=2 * pki.DAY), "join")

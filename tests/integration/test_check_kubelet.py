@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from common import sockets
 from common.failures import FAILURES
 from common.machine import NODE, TOKEN, find_program, to_yaml
 from .check import kubelet_below, step_of, texts
@@ -38,7 +39,7 @@ class Place:
         self.binary.chmod(0o755)
         self.write_config(containerRuntimeEndpoint=f"unix://{self.socket}")
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(str(self.socket))
+        sockets.bind(self.listener, self.socket)
         self.inside, self.swaps = INSIDE, NO_SWAP
         command = [str(self.binary), "$KUBELET_CONFIG_ARGS", "$KUBELET_EXTRA_ARGS"]
         self.unit = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "enabled", "WantedBy": ["multi-user.target"], **GATED,
@@ -101,7 +102,8 @@ def test_kubelet_can_start(place):
 def test_gate_that_is_masked(place):
     """kubelet requires it nevertheless."""
     place.manager.units["node-bootstrap-gate.service"]["LoadState"] = "masked"
-    place.good("`systemctl unmask node-bootstrap-gate.service`")
+    found = place.check()
+    assert step_of(found, "state")["failure"]["code"] == "unit-masked" and "`systemctl unmask node-bootstrap-gate.service`" in texts(found, "kubelet")
 
 
 @pytest.mark.parametrize("unit,words", [
@@ -196,7 +198,7 @@ def test_swap_is_read_from_a_file_without_a_size(place):
 def test_arguments_that_are_too_long(place):
     """Each of the files could be read alone."""
     for name in ("kubelet.env", "more.env"):
-        (place.path / name).write_text("#" * 200_000)
+        (place.path / name).write_text("X=" + "x" * 200_000)
     place.unit["EnvironmentFiles"].append((f"{place.path}/more.env", True))
     place.good("longer than 256 KiB; only the first ones are checked")
 
@@ -220,18 +222,57 @@ def test_unsupported_configuration_syntax(place):
 def test_node_name(place):
     """The API server rejects a kubelet whose name is not that of its certificate."""
     environment = place.path / "kubelet.env"
-    for arguments, words in [(f"--hostname-override={NODE.upper()}", None), ("--hostname-override=${HOST}", None), ("$KUBELET_KUBEADM_ARGS", None),
+    for arguments, words in [(f"--hostname-override={NODE.upper()}", None), ("--hostname-override=${HOST}", None),
                              ("--hostname-override=other", f"kubelet's --hostname-override is 'other', but a join requests a certificate for '{NODE}': set node.name to 'other'"),
-                             ("--v=2", "kubelet.service uses the host name ")]:
+                             ("$KUBELET_KUBEADM_ARGS", "kubelet.service uses the host name "), ("--v=2", "kubelet.service uses the host name ")]:
         environment.write_text(f"KUBELET_EXTRA_ARGS='{arguments}'\n")
         step = step_of(place.check(), "kubelet")
         found = [row["text"] for row in step["rows"] if row["state"] == "doubt"]
         assert step["failure"] is None and (len(found) == 1 and words in found[0] if words else not found), found
 
 
-def set_up(place, *options):
-    argv = place.argv(find_program("node-bootstrap"), "setup", "--no-start", "10.0.0.1:6443", "--token", TOKEN,
-                      "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32, *options)
+@contextlib.contextmanager
+def started(*argv):
+    """A process with this command line."""
+    process = subprocess.Popen(["sh", "-c", "echo; read line", *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with process:
+        process.stdout.readline()
+        yield process
+        process.stdin.close()
+
+
+COMMANDS = [
+    ("in ExecStart, after our file", ["$KUBELET_KUBEADM_ARGS", "--hostname-override=other"], [], True),
+    ("in ExecStart, before our file", ["--hostname-override=other", "$KUBELET_KUBEADM_ARGS"], [], False),
+    ("in Environment=, after our file", ["$KUBELET_KUBEADM_ARGS", "$KUBELET_EXTRA_ARGS"], ["KUBELET_EXTRA_ARGS=--v=2 --hostname-override=other"], True),
+    ("in Environment=, before our file", ["$KUBELET_EXTRA_ARGS", "$KUBELET_KUBEADM_ARGS"], ["KUBELET_EXTRA_ARGS=--hostname-override=other"], False),
+    ("in Environment= that a file replaces", ["$KUBELET_KUBEADM_ARGS"], ["KUBELET_KUBEADM_ARGS=--hostname-override=other"], False),
+    ("in a part of a word", ["$KUBELET_KUBEADM_ARGS", "--hostname-override=${NAME}"], ["NAME=other"], True),
+    ("in a variable that ExecStart does not have", ["$KUBELET_KUBEADM_ARGS"], ["KUBELET_EXTRA_ARGS=--hostname-override=other"], False),
+]
+
+
+@pytest.mark.parametrize("arguments, environment, is_wrong", [row[1:] for row in COMMANDS], ids=[row[0] for row in COMMANDS])
+def test_which_node_name_is_in_force(place, arguments, environment, is_wrong):
+    """The file that a join writes has the right name; in the order of ExecStart, the last one counts."""
+    (place.path / "kubelet.env").write_text(f'KUBELET_KUBEADM_ARGS="--hostname-override={NODE}"\n')
+    place.unit["ExecStart"] = [(str(place.binary), [str(place.binary), *arguments], False, *[0] * 7)]
+    place.unit["Environment"].extend(environment)
+    assert ("--hostname-override is 'other'" in texts(place.check(), "kubelet")) is is_wrong
+
+
+@pytest.mark.parametrize("name, is_wrong", [(NODE, False), ("other", True), (None, False)])
+def test_node_name_of_a_kubelet_that_runs(place, name, is_wrong):
+    """Its unit was changed since."""
+    place.unit["Environment"].append(f"KUBELET_EXTRA_ARGS=--hostname-override={'other' if name == NODE else NODE}")
+    arguments = [f"--hostname-override={name}"] if name else []
+    with started("kubelet", *arguments) as kubelet:
+        place.unit.update(ActiveState="active", MainPID=kubelet.pid)
+        assert ("--hostname-override is 'other'" in texts(place.check(), "kubelet")) is is_wrong
+
+
+def set_up(place, *options, token=("--token", TOKEN, "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32)):
+    argv = place.argv(find_program("node-bootstrap"), "setup", "--no-start", "10.0.0.1:6443", *token, *options)
     argv[argv.index("-ec") + 1] = "mount -t tmpfs tmpfs /etc; " + INSIDE
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
     assert done.returncode == 0, done.stderr
@@ -255,6 +296,19 @@ def test_setup_with_the_configuration_of_the_cluster(place):
     assert missing not in set_up(place, "--config-from=cluster")
 
 
+def test_setup_says_what_contradicts_k3s(place):
+    """kubelet can start. With a token of another cluster there is no contradiction."""
+    full = ("--token", f"K10{'ab' * 32}::{TOKEN}")
+    place.write_config(containerRuntimeEndpoint=f"unix://{place.socket}", rotateCertificates=True, clusterDNS=["10.43.0.10"])
+    said = set_up(place, token=full)
+    assert f"kubelet: '{place.config}': authentication.x509.clientCAFile is ''" in said and "kubelet cannot start" not in said
+    assert f"kubelet: '{place.config}': rotateCertificates is true" in said and "clusterDNS" not in said
+    assert "rotateCertificates" not in set_up(place)
+    place.write_config(containerRuntimeEndpoint=f"unix://{place.socket}", clusterDNS=["10.43.0.10"],
+                       authentication={"x509": {"clientCAFile": "/etc/kubernetes/pki/client-ca.crt"}})
+    assert f"'{place.config}'" not in set_up(place, token=full)
+
+
 def test_a_newline_begins_no_property(place):
     place.unit["Environment"].append("A=b\nLoadState=masked")
     place.unit = {"Environment": place.unit.pop("Environment"), **place.unit}
@@ -264,7 +318,7 @@ def test_a_newline_begins_no_property(place):
 
 def test_units_that_systemd_does_not_show(place):
     place.manager.units.clear()
-    assert "cannot read the properties of kubelet.service" in texts(place.check(), "kubelet")
+    assert "kubelet: not checked: systemd does not answer" in texts(place.check(), "kubelet")
 
 
 @contextlib.contextmanager
@@ -332,13 +386,14 @@ def test_service_that_has_failed(place):
     (("active", "running"), 31, None),
     (("activating", "auto-restart"), 31, r"does not exist yet; kubelet.service is activating \(auto-restart\)"),
     (("inactive", "dead"), 0, None),
-], ids=["young", "old", "ends again and again", "stopped"])
+    (("inactive", "dead", (1, "/job")), 0, r"does not exist yet; kubelet.service is inactive \(dead\)"),
+], ids=["young", "old", "ends again and again", "stopped", "queued"])
 def test_node_that_does_not_exist_yet(running, active, age, words):
     """kubelet 1.20 creates its Node 12 s after its start; the remedy for a deleted Node restarts kubelet."""
     put_client(running.world)
     running.world.cluster.nodes.clear()
     running.write_config(healthzPort=0)
-    running.unit.update(ActiveState=active[0], SubState=active[1])
+    running.unit.update(zip(("ActiveState", "SubState", "Job"), active))
     running.unit["ActiveEnterTimestampMonotonic"] = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000 - age * 1000000
     found = running.check()
     step = step_of(found, "node-access")

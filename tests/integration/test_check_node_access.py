@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap check on a machine that has joined: whether the API server still accepts the node's certificate."""
 
+import ipaddress
 import os
 
 import pytest
+from cryptography import x509
 
 from common import faults, pki
 from common.apiserver import node_object
@@ -44,6 +46,17 @@ def test_accepted(world, answer):
     found = report(world)
     assert found["good"] and texts(found, "node-access") == f"certificate: accepted by the API server ({world.server.endpoint})\nNode '{NODE}': Ready"
     assert asked(world) == [USER]
+
+
+@pytest.mark.parametrize("address, is_served", [("192.0.2.77", True), ("192.0.2.78", False)])
+def test_serving_certificate_for_another_address(world, address, is_served):
+    """Of a join with k3s."""
+    put_client(world)
+    leaf = world.cluster.ca.client(pki.new_key().public_key(), NODE, (), eku=(pki.SERVER_AUTH,), sans=[x509.IPAddress(ipaddress.ip_address(address))])
+    (world.machine.path / "pki/kubelet-serving.pem").write_bytes(pki.cert_pem(leaf))
+    found = report(world)
+    assert states(found)["node-access"] == ("good" if is_served else "doubt")
+    assert ("for 192.0.2.78, but the Node's address is 192.0.2.77" in texts(found, "node-access")) is not is_served
 
 
 def test_deleted_node(world):

@@ -188,7 +188,7 @@ PINS = [
     Case("wrong pin", pinned(lambda cluster: ["sha256:" + "0" * 64]), "ca-pin-mismatch", 76, "0" * 64),
     Case("hash of the certificate instead of its key",
          pinned(lambda cluster: ["sha256:" + cluster.ca.cert.fingerprint(pki.hashes.SHA256()).hex()]), "ca-pin-mismatch", 76),
-    Case("pinned certificate is no CA", leaf_that_is_pinned, "ca-pin-mismatch", 76),
+    Case("pinned certificate is no CA", leaf_that_is_pinned, "ca-unusable", 76, "CA:TRUE"),
     Case("wrong pin where verification may be skipped", pinned(lambda cluster: ["sha256:" + "0" * 64]), "ca-pin-mismatch", 76,
          discovery={"unsafeSkipCAVerification": True}),
 ]

@@ -17,18 +17,21 @@ COMMANDS = ["explain", "join", "refresh", "reset", "setup", "status"]
 WRONG = [
     ("nothing at all", [], "a command is required"),
     ("options alone", ["--config-directory=/nowhere"], "a command is required"),
-    ("unknown command", ["jion"], "unknown command 'jion'"),
-    ("unknown option before the command", ["--commandose", "join"], "unknown option '--commandose'"),
-    ("unknown option after the command", ["join", "--foo"], "unknown option '--foo'"),
-    ("unknown option with a value", ["join", "--foo=bar"], "unknown option '--foo'"),
-    ("unknown letter", ["status", "-x"], "unknown option '-x'"),
-    ("abbreviated option", ["join", "--config=/nowhere"], "unknown option '--config'"),
-    ("second command", ["join", "status"], "unexpected argument 'status'"),
-    ("word after the end of options", ["join", "--", "--help"], "unexpected argument '--help'"),
+    ("unknown command", ["frobnicate"], "unknown command: argument 1 (10 characters)"),
+    ("misspelt command", ["sttaus"], "unknown command: argument 1 (6 characters); did you mean 'status'?"),
+    ("misspelt option", ["setup", "--tokenfile=/token"], "unknown option: argument 2 (18 characters) begins with '--token'; put a blank or '=' before the value"),
+    ("option with letters exchanged", ["setup", "--endpiont=10.0.0.1"], "unknown option: argument 2 (19 characters); did you mean '--endpoint'?"),
+    ("unknown option before the command", ["--commandose", "join"], "unknown option: argument 1 (12 characters)"),
+    ("unknown option after the command", ["join", "--foo"], "unknown option: argument 2 (5 characters)"),
+    ("unknown option with a value", ["join", "--foo=bar"], "unknown option: argument 2 (9 characters)"),
+    ("unknown letter", ["status", "-x"], "unknown option: argument 2 (2 characters)"),
+    ("abbreviated option", ["join", "--config=/nowhere"], "unknown option: argument 2 (17 characters)"),
+    ("second command", ["join", "status"], "unexpected: argument 2 (6 characters)"),
+    ("word after the end of options", ["join", "--", "--help"], "unexpected: argument 3 (6 characters)"),
     ("option without its value", ["join", "--config-directory"], "'--config-directory' requires DIR"),
     ("option with an empty value", ["join", "--config-directory="], "'--config-directory' is empty"),
     ("value for an option that takes none", ["join", "--help=yes"], "'--help' accepts only true or false"),
-    ("control sequence", ["\x1b[2J"], "unknown command '?[2J'"),
+    ("control sequence", ["\x1b[2J"], "unknown command: argument 1 (4 characters)"),
 ]
 
 
@@ -61,7 +64,8 @@ def test_wrong_words_are_named(row):
     _, words, expected = row
     done = run(*words)
     assert done.returncode == int(FAILURES["usage"]["exit"]) and done.stdout == ""
-    assert f"node-bootstrap: usage: {expected}; see `node-bootstrap " in done.stderr
+    advice = "a service runs this command: use `node-bootstrap setup -`" if words[:1] == ["join"] else "see `node-bootstrap "
+    assert f"node-bootstrap: usage: {expected}; {advice}" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -74,20 +78,31 @@ def test_a_secret_in_the_wrong_place_is_not_quoted(words):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("form", ["{0} --help", "--help {0}", "{0} -h", "--config-directory=/nowhere {0} --help", "--config-directory /nowhere {0} --help"])
+@pytest.mark.parametrize("form", ["{0} --help", "help {0}", "--help {0}", "{0} -h", "--config-directory=/nowhere {0} --help", "--config-directory /nowhere {0} --help"])
 def test_help(command, form):
     done = run(*form.format(command).split())
     assert done.returncode == 0 and done.stderr == ""
-    expected = "node-bootstrap [OPTION...] COMMAND" if form.startswith("--help") else f"node-bootstrap {command} [OPTION...]"
+    expected = "Usage: node-bootstrap [OPTION...] COMMAND" if form.startswith("--help") else f"Usage: node-bootstrap {command} [OPTION...]"
     assert done.stdout.splitlines()[0].startswith(expected)
     assert "--config-directory=DIR" in done.stdout and "--version" in done.stdout
 
 
 def test_help_lists_the_commands():
-    listed = [line.split()[0] for line in run("--help").stdout.splitlines() if line.startswith("  ") and "-" not in line.split()[0]]
-    assert set(COMMANDS) <= set(listed)
-    for command in listed:
-        assert run(command, "--help").returncode == 0
+    """Not those that only units run; and it fits a terminal."""
+    listed = [line.split()[0] for line in run("help").stdout.splitlines() if line.startswith("  ") and "-" not in line.split()[0]]
+    assert set(COMMANDS) - {"join", "refresh"} == set(listed) - {"check", "help"}
+    assert run("help").stdout == run("--help").stdout
+    for command in COMMANDS:
+        assert run(command, "--help").stdout == run("help", command).stdout
+        assert max(map(len, run(command, "--help").stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words, instead", [(["join"], "node-bootstrap setup -"), (["join", "10.0.0.1:6443", "--token", TOKEN], "node-bootstrap setup -"),
+                                            (["refresh"], "systemctl start node-bootstrap-refresh.service")], ids=str)
+def test_a_command_that_a_unit_runs(words, instead):
+    """Who knows kubeadm types `join` first."""
+    done = run(*words)
+    assert done.returncode == 64 and f"use `{instead}`\n" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--version"], ["join", "--version"], ["--version", "join"]], ids=" ".join)

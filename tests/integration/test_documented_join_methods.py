@@ -55,12 +55,11 @@ def test_joins_by_user_data(tmp_path, example, encode):
         machine = world.machine
         (machine.credentials / "node-bootstrap.token").unlink()
         machine.write_settings(HEADER + f"node: {{name: {NODE}}}\n")
-        machine.inspect().joined()
+        machine.inspect(is_metadata_read=False)
         machine.passed.put("/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
         machine.passed.put("/run/node-bootstrap-platform/user-data", encode(at(world, example.text).encode()))
-        run = machine.join().joined()
+        run = machine.unit_with_passed().joined()
         assert "NoCloud" in run.stderr
-        machine.install().joined()
         requested_as(world, f"system:bootstrap:{TOKEN_ID}")
     finally:
         world.close()

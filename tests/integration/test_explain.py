@@ -81,6 +81,11 @@ def test_completes_options():
     assert "--config-directory=" in complete("node-bootstrap", "status", "--")
 
 
+def test_completes_values():
+    assert complete("node-bootstrap", "setup", "--wait=") == ["none", "joined", "kubelet", "node"]
+    assert complete("node-bootstrap", "setup", "--wait=no") == ["none", "node"]
+
+
 def test_completes_failure_codes():
     assert complete("node-bootstrap", "explain", "token-u") == ["token-unknown"]
 

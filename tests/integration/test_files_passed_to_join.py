@@ -38,7 +38,7 @@ USER = "users:\n- name: u\n  user: {tokenFile: token}\ncontexts:\n- name: c\n  c
     ({"file": "https://192.0.2.10/x", "urlCAFile": "url.crt"}, ["bootstrap.conf", "token", "url.crt"]),
 ], ids=["file", "URL"])
 def test_settings_and_all_that_they_name(machine, discovery, named):
-    """And nothing of what they do not use."""
+    """And nothing of what they do not use. The settings themselves are settled: no document is passed."""
     give(machine, "cluster.conf", cluster_document(ca="ca.crt"))
     give(machine, "bootstrap.conf", cluster_document(user=USER))
     for name, text in {"ca.crt": pki.CA().pem.decode(), "token": "secret", "url.crt": "a bundle", "neighbour": "named by nobody"}.items():
@@ -47,8 +47,9 @@ def test_settings_and_all_that_they_name(machine, discovery, named):
              bootstrap={"kubeconfig": str(machine.etc / "bootstrap.conf")})
     give(machine, "config.yaml.d/10.yaml", HEADER)
     machine.inspect().joined()
-    expected = {str(machine.etc / name): (machine.etc / name).read_text() for name in ["config.yaml", "config.yaml.d/10.yaml", *named]}
+    expected = {str(machine.etc / name): (machine.etc / name).read_text() for name in named}
     assert {path: text for path, text in machine.passed.files.items() if path.startswith(str(machine.etc))} == expected
+    assert (machine.passed.PLAN, "plan") in machine.passed.entries
 
 
 def test_ca_file_for_a_url_from_metadata(machine):
@@ -56,7 +57,7 @@ def test_ca_file_for_a_url_from_metadata(machine):
     (machine.credentials / "node-bootstrap.token").unlink(missing_ok=True)
     path = give(machine, "url.crt", "a bundle")
     settings(machine, discovery={"urlCAFile": str(path)}, metadata={"provider": "aws"})
-    machine.inspect().joined()
+    machine.install_found(HEADER + to_yaml({"discovery": {"file": "https://192.0.2.10/x"}}))
     assert machine.passed.files[str(path)] == "a bundle"
 
 
@@ -120,15 +121,3 @@ def test_node_password_that_is_none(machine, put, found):
     settings(machine, discovery={"endpoints": ["192.0.2.10:6443"]}, cluster={"type": "k3s"})
     machine.set_credential("token", K10)
     machine.inspect().failed("node-password-missing", int(FAILURES["node-password-missing"]["exit"]), f"'/{PASSWORD}' {found}")
-
-
-def fill(machine):
-    """More than one memory file may have."""
-    for i in range(30):
-        give(machine, f"config.yaml.d/{i}.yaml", HEADER + "#" * 250000)
-
-
-def test_more_than_can_be_passed(machine):
-    settings(machine)
-    fill(machine)
-    machine.inspect().failed("settings-unreadable", 78, "larger than 7 MiB")

@@ -144,3 +144,9 @@ def test_library_that_returns_no_certificates(world, preloaded):
     world.machine.configure(world.server, timeout="3s")
     run = world.machine.join(environment={**preloaded, "TLS_LIBRARY": "no-certificates"}).failed("internal", 70, "does not return the server's certificates")
     assert set(run.codes) == {"internal"} and all("authorization" not in request.headers for request in world.server.requests)
+
+
+def test_answer_that_the_kernel_has_received_before_its_status_is_read(world, preloaded):
+    """It is compared with the limit for answers, which is above that for errors."""
+    world.machine.configure(world.server)
+    world.machine.join(environment={**preloaded, "RECEIVED": str(900 << 10)}).joined()

@@ -8,9 +8,10 @@ import tempfile
 
 import pytest
 
+from common import sockets
 from common.machine import Machine
 
-NAMES = ["joined.json", "pending.key", "kubelet-config.yaml", "metadata.yaml"]
+NAMES = ["joined.json", "pending.key", "kubelet-config.yaml"]
 NAMES = [form for name in NAMES for form in (name, f".{name}.tmp")]
 
 
@@ -40,12 +41,7 @@ def fifo(path, outside):
 
 def unix_socket(path, outside):
     with socket.socket(socket.AF_UNIX) as sock:
-        here = os.getcwd()
-        os.chdir(path.parent)           # the path may be longer than an address
-        try:
-            sock.bind(path.name)
-        finally:
-            os.chdir(here)
+        sockets.bind(sock, path)
 
 
 KINDS = [empty_folder, tree, link, second_name, fifo, unix_socket]

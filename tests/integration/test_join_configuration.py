@@ -108,10 +108,23 @@ def ca_elsewhere(world, run):
     assert "etc/kubernetes/other.crt" in names and Machine.CA_FILE not in names
 
 
+def with_repeated_names(world):
+    arguments = (("v", "4"), ("node-labels", "pool=gpu"), ("v", "10"), ("node-labels", "a=b"), ("v", "4"))
+    return document(world, "v1beta4", registration={"kubeletExtraArgs": [{"name": name, "value": value} for name, value in arguments]})
+
+
+def keeps_repeated_names(world, run):
+    """In kubeadm's order, by name and value."""
+    said = "\n".join(run.stderr for run in world.machine.runs)
+    assert " --node-labels=a=b --node-labels=pool=gpu --v=10 --v=4" in world.machine.read(FLAGS)
+    assert "kubelet.extraArgs: 'v' is there more than once" in said and "'node-labels' is there" not in said
+
+
 GOOD = [
     *(Row(f"{version} as a file", as_file(of(version)), None, 0, check=by_token) for version in VERSIONS),
     *(Row(f"{version} as a credential", as_credential(of(version)), None, 0, check=by_token) for version in VERSIONS),
     *(Row(f"what kubelet registers with, {version}", as_file(registered(version)), None, 0, check=REGISTERED) for version in VERSIONS),
+    Row("arguments whose names repeat", as_file(with_repeated_names), None, 0, check=keeps_repeated_names),
     Row("no taints", as_file(of("v1beta4", registration={"taints": []})), None, 0, check=by_token),
     Row("a socket without a scheme", as_file(of("v1beta2", registration={"criSocket": "/run/crio/crio.sock"})), None, 0,
         check=flags("--container-runtime-endpoint=unix:///run/crio/crio.sock")),
@@ -147,11 +160,11 @@ REFUSED = [
     Row("other users can read the token", as_file(of("v1beta3"), 0o644), "token-exposed", 78, "config.yaml", requests=[]),
     Row("a control plane node", as_file(of("v1beta3", controlPlane={"localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}})), *INVALID,
         "controlPlane", requests=[]),
-    Row("an unknown key", as_file(of("v1beta3", podSubnet="10.0.0.0/8")), *INVALID, "podSubnet", requests=[]),
+    Row("an unknown key", as_file(of("v1beta3", podSubnet="10.0.0.0/8")), *INVALID, "unknown key (9 characters)", requests=[]),
     Row("timeouts of another version", as_file(of("v1beta3", timeouts={"discovery": "5m"})), *INVALID, "timeouts", requests=[]),
     Row("two JoinConfigurations", as_file(lambda world: f"{document(world)}---\n{document(world)}"), *INVALID, "second", requests=[]),
     Row("with a document that kubeadm does not know", as_file(lambda world: f"{document(world)}---\n{HEADER}"), *INVALID, requests=[]),
-    Row("version v1beta1", as_file(of("v1beta1")), *INVALID, "v1beta1", requests=[]),
+    Row("version v1beta1", as_file(of("v1beta1")), *INVALID, "apiVersion: expected kubeadm.k8s.io/v1beta2, v1beta3 or v1beta4", "found 22 characters", requests=[]),
     Row("a malformed token", as_file(malformed_token), "token-malformed", 65, requests=[]),
     Row("a token with another secret", as_file(other_token), "signature-invalid", 76),
     Row("file and endpoints", as_file(with_endpoints), *INVALID, "discovery.endpoints in", "discovery.file in", "10.yaml", "config.yaml", requests=[]),

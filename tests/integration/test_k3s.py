@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """k3s: /cacerts verified with the hash in the token, and the answers of the supervisor."""
 
+import re
+
 import pytest
 from cryptography import x509
 
-from common import apiserver, csrs, faults, pki
+from common import apiserver, csrs, faults, pki, supervisor
 from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
 from .attackers import K3sPlay, plays
 from .k3s import SERVER_SECRET, USER, K3sCase, K3sWorld
@@ -31,6 +33,26 @@ def nothing_sent(world, run):
 
 def cacerts(action, **rule):
     return lambda world: world.server.on("cacerts", action, **rule)
+
+
+def in_phase(phase):
+    return lambda world: setattr(world.cluster, "phase", phase)
+
+
+def starting(world):
+    """More attempts than fit into 30 s, for each of which a server that starts has another answer."""
+    phases = iter([supervisor.HANDLERS] * 9 + [supervisor.CACHES] * 9 + [supervisor.CORE] + [supervisor.RUNNING] * 9)
+    world.server.on("client-kube-proxy", lambda request: setattr(world.cluster, "phase", next(phases)))
+
+
+def starting_with_password(world):
+    world.give(f"node:{SERVER_SECRET}")
+    starting(world)
+
+
+def crowded(world):
+    crowds = iter([supervisor.MOST_REQUESTS] * 3 + [0] * 9)
+    world.server.on("client-kube-proxy", lambda request: setattr(world.cluster, "crowd", next(crowds)))
 
 
 def second_time(action):
@@ -109,7 +131,9 @@ GOOD = [
     K3sCase("first endpoint is dead", dead_before, None, 0),
     K3sCase("first endpoint is of another cluster", other_cluster_before, None, 0),
     K3sCase("supervisor that starts", sign(faults.UNAVAILABLE, times=2), None, 0, "server-error", timeout="60s"),
-    K3sCase("too many agents at once", sign(faults.TOO_MANY, times=1), None, 0, "server-error", timeout="60s"),
+    K3sCase("site that starts", starting, None, 0, "supervisor-refused", "token-rejected", "server-error", timeout="1h", faketime="+0 x10"),
+    K3sCase("site that starts, and an agent's password", starting_with_password, None, 0, "server-error", timeout="1h", faketime="+0 x10"),
+    K3sCase("too many agents at once", crowded, None, 0, "server-error", "429", timeout="60s"),
 ]
 
 
@@ -174,7 +198,7 @@ BAD_CACERTS = [
             check=nothing_sent),
     K3sCase("another pin besides", lambda world: {"pins": [pki.CA("other").pin]}, "ca-pin-mismatch", 76, check=nothing_sent),
     K3sCase("private key in it", served(lambda cluster: cluster.ca.pem + pki.key_pem(pki.new_key())), *MALFORMED, check=nothing_sent),
-    K3sCase("no CA", served(lambda cluster: cluster.signer.node().chain), *HASH_MISMATCH, "no CA certificate", check=nothing_sent),
+    K3sCase("no CA", served(lambda cluster: cluster.signer.node().chain), *HASH_MISMATCH, "is not a CA", check=nothing_sent),
     K3sCase("empty", cacerts(faults.answer("")), *MALFORMED),
     K3sCase("pong", cacerts(faults.answer("pong")), *MALFORMED),
     K3sCase("web page of a portal", cacerts(faults.PORTAL), *MALFORMED),
@@ -209,16 +233,30 @@ def plain(world):
     world.machine.set_credential("token", TOKEN)
 
 
+FULL = "the full token of `k3s token create` or /var/lib/rancher/k3s/server/node-token begins with K10 and 64 hex digits"
 TOKENS = [
     K3sCase("no hash", without_hash(TOKEN), "settings-incomplete", 78, check=nothing_asked),
     K3sCase("no hash, user and password", without_hash(f"node:{SERVER_SECRET}"), "settings-incomplete", 78, check=nothing_asked),
     K3sCase("no hash, and none wanted", without_hash(TOKEN), None, 0, discovery={"unsafeSkipCAVerification": True}),
     MalformedCase("hash of another length", lambda world: world.machine.set_credential("token", f"K10{'a' * 40}::{TOKEN}"), "token-malformed", 65, check=nothing_asked),
+    *(MalformedCase(name, lambda world, token=token: world.machine.set_credential("token", token), "token-malformed", 65, FULL, check=nothing_asked)
+      for name, token in (("short hash", f"K10{'a' * 60}::{TOKEN}"), ("short hash alone", f"K10{'a' * 60}"), ("hash alone", "a" * 64), ("hash and K10 alone", f"K10{'A' * 64}"),
+                          ("words instead of the hash", "K10mysecret::server:abc"), ("hash with a letter that is none", f"K10{'g' * 64}::{TOKEN}"))),
+    *(MalformedCase(f"password alone, {name}", lambda world: world.machine.set_credential("token", "hunter2"), "token-malformed", 65, FULL, check=nothing_asked,
+                    **settings) for name, settings in (("cluster.type", {"cluster": {"type": "k3s"}}), ("port of RKE2", {"discovery": {"endpoints": ["127.0.0.1:9345"]}}))),
+    MalformedCase("token that others can read", lambda world: world.machine.set_credential("token", world.cluster.k10(TOKEN), 0o644), "token-exposed", 78,
+                  check=nothing_asked, cluster={"type": "k3s"}),
+    MalformedCase("port of RKE2, token that others can read", lambda world: world.machine.set_credential("token", TOKEN, 0o644), "token-exposed", 78,
+                  check=nothing_asked, discovery={"endpoints": ["127.0.0.1:9345"]}),
+    K3sCase("blank after it", lambda world: world.give(TOKEN + " "), None, 0),
+    K3sCase("blank and newline after a password", lambda world: world.give(f"node:{SERVER_SECRET} \n"), None, 0),
     MalformedCase("no credentials", lambda world: world.machine.set_credential("token", f"K10{'a' * 64}::"), "token-malformed", 65, check=nothing_asked),
     K3sCase("without K10", plain, "settings-incomplete", 78, cluster={"type": "k3s"}, check=nothing_asked),
     K3sCase("without K10, and no hash wanted", plain, None, 0, cluster={"type": "k3s"}, discovery={"unsafeSkipCAVerification": True}),
     MalformedCase("user and password for the CSR API", lambda world: world.give(f"node:{SERVER_SECRET}"), "settings-invalid", 78,
                   cluster={"type": "kubernetes"}, check=nothing_asked),
+    K3sCase("hash in upper case", lambda world: world.machine.set_credential("token", re.sub("^K10[0-9a-f]+", lambda found: "K10" + found[0][3:].upper(), world.cluster.k10(TOKEN))),
+            None, 0),
     K3sCase("newline after it", lambda world: world.give(TOKEN + "\n"), None, 0),
     K3sCase("secret of another token", lambda world: world.give("abcdef.ffffffffffffffff"), "token-rejected", 77, "not authorized"),
     K3sCase("another password", lambda world: world.give("node:wrong"), "token-rejected", 77, "the supervisor rejected the token", "not authorized"),
@@ -327,7 +365,7 @@ CERTIFICATES = [
     K3sCase("no such path", sign(faults.error(404, "NotFound", "404 page not found")), *MALFORMED, "404", check=kept),
     K3sCase("node name refused", sign(faults.error(400, "BadRequest", "header node name does not match auth node name")), "csr-rejected", 77,
             "header node name does not match", check=kept),
-    K3sCase("not ready", lambda world: setattr(world.cluster, "is_ready", False), "server-error", 69, "runtime core not ready", check=kept),
+    K3sCase("not ready", in_phase(supervisor.CORE), "server-error", 69, "runtime core not ready", check=kept),
     K3sCase("internal error", sign(faults.INTERNAL), "server-error", 69, "etcdserver", check=kept),
     K3sCase("no words", sign(faults.answer("", 418)), "answer-foreign", 65, "418", check=kept),
 ]

@@ -1,89 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """k3s: the certificates that its supervisor issues beside kubelet's, and their renewal by refresh."""
 
-import datetime
 import json
 import os
 
 import pytest
 from cryptography import x509
 
-from common import faults, pki
+from common import faults, pki, supervisor
 from common.failures import FAILURES
 from common.machine import HEADER, NODE, Machine, to_yaml
 from .crash import TABLE, moments, points, put_back, save, traced
 from .installed import contents, status
-from .k3s import PASSWORD_FILE, USER, K3sWorld
+from .k3s import PASSWORD_FILE, USER
+from .k3s_joined import CERTIFICATE, CLIENT_CA, KEY, MARK, RENEWED, RESTART, SERVING, OldWorld, age, assert_only_noted, join, joined_long_ago, key_of, names, pair, record, refresh
 from .kubelet_config import CONFIG, FILTERED
 
 pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
 
-CLIENT_CA = "etc/kubernetes/pki/client-ca.crt"
-CERTIFICATE, KEY, SERVING = (f"{Machine.PKI}/{name}" for name in ("kubelet.crt", "kubelet.key", "kubelet-serving.pem"))
-RESTART, MARK = "var/lib/kubelet/node-bootstrap.restart", "var/lib/kubelet/node-bootstrap.automatic-refresh"
-RENEWED = {RESTART, Machine.RECORD, CLIENT_CA, SERVING, Machine.CURRENT}
-
-
 @pytest.fixture
 def world(tmp_path):
-    world = K3sWorld(tmp_path)
-    world.cluster.ca, world.cluster.signer = (pki.CA(f"k3s-{name}-ca@1600000000", start=-5 * pki.YEAR) for name in ("server", "client"))
-    world.cluster.cacerts = world.cluster.ca.pem
-    world.server.identity = world.cluster.ca.serving()
-    world.give()
+    world = OldWorld(tmp_path)
     yield world
     world.close()
     world.check()
-
-
-def join(world, **settings):
-    world.configure(**settings)
-    world.machine.unit().joined()
-    world.cluster.members.add(NODE)
-    world.server.requests.clear()
-    return world.machine
-
-
-def joined_long_ago(world, days=300, **settings):
-    """A node whose certificate is valid for 65 days more, and has been for so many. The unit that renews it has no token."""
-    world.cluster.life = 65 * pki.DAY
-    machine = join(world, **settings)
-    world.cluster.life = pki.YEAR
-    age(machine, days)
-    world.cluster.tokens.clear()
-    (machine.credentials / "node-bootstrap.token").unlink()
-    return machine
-
-
-def record(machine):
-    return json.loads(machine.read(Machine.RECORD))
-
-
-def age(machine, days):
-    at = pki.now() - datetime.timedelta(days=days)
-    machine.put(Machine.RECORD, json.dumps({**record(machine), "joinedAt": at.strftime("%Y-%m-%dT%H:%M:%SZ")}, indent=2) + "\n", 0o644)
-
-
-def refresh(machine, **options):
-    return machine.unit("--refresh", **options)
-
-
-def pair(machine):
-    """What kubelet serves: one file, under both names."""
-    assert [os.readlink(machine.target(path)) for path in (CERTIFICATE, KEY)] == ["kubelet-serving.pem"] * 2
-    text = machine.target(CERTIFICATE).read_bytes()
-    leaf, ca = pki.load_certs(text)
-    assert pki.spki(pki.load_key(machine.target(KEY).read_bytes()).public_key()) == pki.spki(leaf.public_key())
-    assert machine.target(SERVING).stat().st_mode & 0o777 == 0o600
-    return leaf, ca
-
-
-def names(leaf):
-    return [str(name.value) for name in leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value]
-
-
-def key_of(leaf):
-    return pki.spki(leaf.public_key())
 
 
 # What a join installs.
@@ -209,6 +149,15 @@ def deleted(world):
     world.cluster.members.clear()
 
 
+def starting(world):
+    """It knows no Node yet, but the API server does."""
+    world.cluster.phase = supervisor.NODES
+
+
+def without_handlers(world):
+    world.cluster.phase = supervisor.HANDLERS
+
+
 def other_password(world):
     world.machine.put(PASSWORD_FILE, "0f" * 16)
 
@@ -241,7 +190,9 @@ def signed_by_another(world):
 
 
 FAILING = {
-    "deleted Node": (deleted, "node-access-revoked"),
+    "deleted Node": (deleted, "node-deleted"),
+    "server that starts, which knows no Node yet": (starting, "refresh-unfinished"),
+    "server that starts, whose API server has no handlers yet": (without_handlers, "refresh-unfinished"),
     "another node password": (other_password, "node-password-rejected"),
     "no node password": (no_password, "node-password-missing"),
     "old server": (old_server, "supervisor-too-old"),
@@ -255,11 +206,11 @@ FAILING = {
 @pytest.mark.parametrize("name", FAILING)
 def test_nothing_changes(world, name):
     change, code = FAILING[name]
-    machine = joined_long_ago(world, timeout="3s")
+    machine = joined_long_ago(world, timeout="6s")
     change(world)
     before = contents(machine)
     refresh(machine).failed(code, int(FAILURES[code]["exit"]))
-    assert contents(machine) == before
+    assert_only_noted(machine, before, code)
 
 
 # The root side takes what the network side leaves for hostile.
@@ -304,7 +255,7 @@ def of_the_old_key(world):
     """The network side has the existing key; it is no CA's."""
     certificates, text = world.machine.installed_identity()
     signer = pki.CA.__new__(pki.CA)
-    signer.cert, signer.key, signer.parent = certificates[0], pki.load_key(text.encode()), None
+    signer.cert, signer.key, signer.parent, signer.has_identifier = certificates[0], pki.load_key(text.encode()), None, True
     key = pki.new_key()
     leave(world, key=key, certificate=pki.cert_pem(signer.client(key.public_key(), USER)))
 
@@ -344,7 +295,7 @@ def test_hostile_note(world, name):
     before = contents(machine)
     make(world)
     machine.install("--refresh").failed(code, int(FAILURES[code]["exit"]))
-    assert contents(machine) == before
+    assert_only_noted(machine, before, code)
     assert not list(machine.state.iterdir()), "it is not looked at twice"
 
 
@@ -449,7 +400,7 @@ def test_installer_meets_an_error(world, strace):
             verify_whole(machine, f"{name} {number}")
             continue
         run.failed("target-unwritable", 73)
-        assert contents(machine) == before, f"{name} {number}"
+        assert_only_noted(machine, before, "target-unwritable")
         failed += 1
     assert failed > 12
 

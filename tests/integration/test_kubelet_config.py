@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kubelet.configFrom: cluster: what join requests and filters, and what the installer accepts."""
+"""kubelet.configFrom: cluster: what is requested and filtered once a machine has joined, and what the installer accepts."""
 
 import json
 
 import pytest
 
 from common import apiserver, endpoint, faults, pki
-from common.machine import HEADER, NODE, Case, to_yaml
+from common.machine import HEADER, NODE, find_program, to_yaml
+from .attackers import FAST
 from .installed import SERVER, contents
 from .kubelet_config import CONFIG, FILTERED, KUBEADM, config_map
 
@@ -60,8 +61,6 @@ def asked_as(*users):
 def asked(*names):
     def check(world, run):
         assert [request.path.rsplit("/")[-1] for request in requests(world)] == list(names)
-        if run.exit == 0:
-            assert (world.machine.state / "kubelet-config.yaml").read_text() == FILTERED
     return check
 
 
@@ -75,36 +74,40 @@ def first(n, answer, then):
     return lambda name: answer(name) if next(count, None) is not None else then
 
 
-MISSING, REFUSED, BAD = ("kubelet-config-missing", 69), ("kubelet-config-refused", 77), ("kubelet-config-unacceptable", 65)
+MISSING, REFUSED, BAD = "kubelet-config-missing", "kubelet-config-refused", "kubelet-config-unacceptable"
 OLD = ["kubelet-config", "version", "kubelet-config-1.20", "kubelet-config-1.19", "kubelet-config-1.18"]
+
+
+class Answer:
+    """An answer of the cluster, and what the service then says: a code, or None if the file is there."""
+
+    def __init__(self, name, prepare, code, *words, check=None):
+        self.name, self.prepare, self.code, self.words, self.check = name, prepare, code, words, check
+
+
 CASES = [
-    Case("there", maps({"kubelet-config": config_map(KUBEADM + "volumePluginDir: /x\n")}), None, 0, "ignored: volumePluginDir", check=asked("kubelet-config")),
-    Case("kubeadm's folder of pods", maps({"kubelet-config": config_map()}), None, 0, check=reduced_nothing),
-    Case("old cluster", maps({"kubelet-config-1.20": config_map(KUBEADM + "volumePluginDir: /x\n")}, forbidden, version="20"), None, 0,
+    Answer("there", maps({"kubelet-config": config_map(KUBEADM + "volumePluginDir: /x\n")}), None, "ignored: volumePluginDir", check=asked("kubelet-config")),
+    Answer("kubeadm's folder of pods", maps({"kubelet-config": config_map()}), None, check=reduced_nothing),
+    Answer("old cluster", maps({"kubelet-config-1.20": config_map(KUBEADM + "volumePluginDir: /x\n")}, forbidden, version="20"), None,
          "kubelet-config-1.20: ignored: volumePluginDir", check=asked(*OLD[:3])),
-    Case("old cluster with a version of its own", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20+"), None, 0, check=asked(*OLD[:3])),
-    Case("old cluster, its control plane is newer", maps({"kubelet-config-1.18": config_map()}, version="20"), None, 0, check=asked(*OLD)),
-    Case("none", maps({}, version="20"), *MISSING, "kube-system/kubelet-config at"),
-    Case("none, and no Role", maps({}, forbidden, version="20"), *REFUSED, "kube-system/kubelet-config", "forbidden"),
-    Case("one that is there, and may not be read", maps({"kubelet-config": forbidden}, version="20"), *MISSING),
-    Case("none, and the server does not tell its version", maps({}, version=None), *MISSING),
-    Case("401", maps({"kubelet-config": lambda name: apiserver.unauthorized()}), *REFUSED, "401"),
-    Case("kubeadm's Role, and a bound token", kubeadm_role, None, 0, check=asked_as(pki.node_user(NODE))),
-    Case("503, then good", maps({"kubelet-config": first(2, lambda name: faults.UNAVAILABLE(None), config_map())}), None, 0, "server-error"),
-    Case("none, then it is made", maps({"kubelet-config": first(1, missing, config_map())}, version="0"), None, 0, "kubelet-config-missing"),
-    Case("no key kubelet", maps({"kubelet-config": config_map(data={"other": "x"})}), *MISSING, "data.kubelet"),
-    Case("not a KubeletConfiguration", maps({"kubelet-config": config_map("kind: Config\n")}), *BAD, "apiVersion"),
-    Case("AlwaysAllow", maps({"kubelet-config": config_map(KUBEADM.replace("Webhook", "AlwaysAllow"))}), *BAD, "authorization.mode", "AlwaysAllow"),
-    Case("another type", maps({"kubelet-config": config_map(KUBEADM + "maxPods: many\n")}), *BAD, ":11: maxPods"),
-    Case("too large", maps({"kubelet-config": config_map("#" * 300000)}), *BAD),
-    Case("not JSON", maps({"kubelet-config": endpoint.Reply(200, b"pong")}), "answer-malformed", 65),
-    Case("web page", maps({"kubelet-config": lambda name: faults.PORTAL(None)}), "answer-malformed", 65),
+    Answer("old cluster with a version of its own", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20+"), None, check=asked(*OLD[:3])),
+    Answer("old cluster, its control plane is newer", maps({"kubelet-config-1.18": config_map()}, version="20"), None, check=asked(*OLD)),
+    Answer("none", maps({}, version="20"), MISSING, "kube-system/kubelet-config at"),
+    Answer("none, and no Role", maps({}, forbidden, version="20"), REFUSED, "kube-system/kubelet-config", "forbidden"),
+    Answer("one that is there, and may not be read", maps({"kubelet-config": forbidden}, version="20"), MISSING),
+    Answer("none, and the server does not tell its version", maps({}, version=None), MISSING),
+    Answer("401", maps({"kubelet-config": lambda name: apiserver.unauthorized()}), REFUSED, "401"),
+    Answer("kubeadm's Role, and a bound token", kubeadm_role, None, check=asked_as(pki.node_user(NODE))),
+    Answer("503, then good", maps({"kubelet-config": first(2, lambda name: faults.UNAVAILABLE(None), config_map())}), None, "server-error"),
+    Answer("none, then it is made", maps({"kubelet-config": first(1, missing, config_map())}, version="0"), None, "kubelet-config-missing"),
+    Answer("no key kubelet", maps({"kubelet-config": config_map(data={"other": "x"})}), MISSING, "data.kubelet"),
+    Answer("not a KubeletConfiguration", maps({"kubelet-config": config_map("kind: Config\n")}), BAD, "apiVersion"),
+    Answer("AlwaysAllow", maps({"kubelet-config": config_map(KUBEADM.replace("Webhook", "AlwaysAllow"))}), BAD, "authorization.mode", "AlwaysAllow"),
+    Answer("another type", maps({"kubelet-config": config_map(KUBEADM + "maxPods: many\n")}), BAD, ":11: maxPods"),
+    Answer("too large", maps({"kubelet-config": config_map("#" * 300000)}), BAD),
+    Answer("not JSON", maps({"kubelet-config": endpoint.Reply(200, b"pong")}), "answer-malformed"),
+    Answer("web page", maps({"kubelet-config": lambda name: faults.PORTAL(None)}), "answer-malformed"),
 ]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_configure(played, case):
-    played(case)
 
 
 def test_not_requested_by_default(world):
@@ -137,27 +140,6 @@ def test_other_ca_file(world):
     assert 'clientCAFile: "/etc/kubernetes/other.crt"' in world.machine.read(CONFIG)
 
 
-# The root side, and a `join` that lies.
-
-@pytest.fixture
-def handed(world):
-    wanted(world)
-    world.machine.put_handoff(world.cluster.ca, SERVER)
-    return world.machine
-
-
-def test_installed(handed):
-    handed.put_state("kubelet-config.yaml", FILTERED)
-    handed.install().joined()
-    assert handed.read(CONFIG) == FILTERED
-
-
-def test_ca_file_is_the_installers(handed):
-    handed.put_state("kubelet-config.yaml", FILTERED.replace("/etc/kubernetes/pki/ca.crt", "/var/lib/private/node-bootstrap/ca.crt"))
-    handed.install().joined()
-    assert handed.read(CONFIG) == FILTERED
-
-
 LIES = [
     ("static pods", FILTERED + "staticPodPath: /etc/kubernetes/manifests/\n", "handoff-untrusted", "staticPodPath"),
     ("anonymous requests", FILTERED.replace("enabled: false", "enabled: true"), "handoff-untrusted", "authentication.anonymous.enabled"),
@@ -169,39 +151,11 @@ LIES = [
 ]
 
 
-@pytest.mark.parametrize("text, code, word", [row[1:] for row in LIES], ids=[row[0] for row in LIES])
-def test_hostile_handoff(handed, text, code, word):
-    handed.put_state("kubelet-config.yaml", text)
-    handed.install().failed(code, 76 if code == "handoff-untrusted" else 65, word)
-    assert handed.target_names() == {}
-
-
-def test_static_pods_of_the_machine(handed):
-    """kubeadm's staticPodPath is never written, and is missed only where there are such pods."""
-    handed.put("etc/kubernetes/manifests/.hidden", "")
-    handed.put_state("kubelet-config.yaml", FILTERED + "staticPodPath: /etc/kubernetes/manifests\n")
-    run = handed.install().joined()
-    assert "static pods" not in run.stderr and handed.read(CONFIG) == FILTERED
-    handed.target(CONFIG).unlink()
-    handed.put("etc/kubernetes/manifests/pod.yaml", "")
-    handed.put_state("kubelet-config.yaml", FILTERED)
-    run = handed.install_left().joined()
-    assert "kubelet will not run the static pods in '/etc/kubernetes/manifests'" in run.stderr
-
-
-def test_missing_handoff(handed):
-    handed.install().failed("handoff-malformed", 65, "kubelet-config.yaml")
-    assert handed.target_names() == {}
-
-
-def test_link_instead_of_a_file(handed):
-    (handed.path / "secret").write_text(FILTERED)
-    (handed.state / "kubelet-config.yaml").symlink_to(handed.path / "secret")
-    handed.install_left().failed("handoff-malformed", 65, "not a regular file")
-
-
-def test_ignored_by_default(world):
-    """The settings do not ask for it."""
+@pytest.mark.parametrize("is_wanted", [False, True], ids=["by default", "configFrom: cluster"])
+def test_join_leaves_none(world, is_wanted):
+    """One that is beside the handoff is of no use, whatever the settings ask for."""
+    if is_wanted:
+        wanted(world)
     world.machine.put_handoff(world.cluster.ca, SERVER)
     world.machine.put_state("kubelet-config.yaml", FILTERED)
     world.machine.install().joined()
@@ -219,6 +173,20 @@ def joined(world):
     world.server.requests.clear()
     world.before = contents(world.machine)
     return world
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_answer(joined, case):
+    machine = joined.machine
+    joined.configure(timeout="3s" if case.code else "30s")
+    case.prepare(joined)
+    run = machine.unit().joined()
+    assert not case.code or run.code == case.code, run.stderr
+    for word in case.words:
+        assert word in run.stderr
+    assert machine.target(CONFIG).exists() == (not case.code) and (case.code or machine.read(CONFIG) == FILTERED)
+    if case.check:
+        case.check(joined, run)
 
 
 def test_missing_file_is_fetched(joined):
@@ -250,7 +218,7 @@ def test_what_the_network_side_gets(joined):
     machine = joined.machine
     machine.inspect()
     assert machine.arguments == ["refresh", "--kubelet-config"]
-    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"config.yaml", "kubelet.conf", "ca.crt", "kubelet-client-current.pem"}
+    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"kubelet.conf", "ca.crt", "kubelet-client-current.pem"}
 
 
 def role_is_missing(world):
@@ -296,6 +264,57 @@ def test_kubelet_starts_without_it(joined, name):
     assert contents(joined.machine) == {**before, joined.machine.RECORD: joined.machine.target(joined.machine.RECORD).read_bytes()} and list(joined.machine.state.iterdir()) == []
 
 
+def test_later_start_waits_less(joined):
+    """kubelet waits at each boot. Meanwhile, the state is that of a machine that has joined."""
+    last = joined.machine.target("run/node-bootstrap/last.json")
+    last.parent.mkdir(parents=True)
+    joined.configure(timeout="1h")
+    joined.server.on("other", faults.stall)
+    run = joined.machine.start_unit(faketime=FAST)
+    run.wait_for_status("Joined; reading kubelet's configuration")
+    assert json.loads(last.read_text())["state"] == "kept"
+    assert "gave up after 10 s" in run.wait().joined().stderr
+
+
+# A join has spent its token: nothing that follows can make it fail.
+
+AFTER_A_JOIN = {
+    "no ConfigMap": (maps({}), "kubelet-config-missing"),
+    "no Role": (role_is_missing, "kubelet-config-refused"),
+    "401": (certificate_is_revoked, "kubelet-config-refused"),
+    "AlwaysAllow": (no_pods, "kubelet-config-unacceptable"),
+    "not JSON": (lambda world: world.server.on("other", lambda request: endpoint.Reply(200, b"pong")), "answer-malformed"),
+    "no answer": (lambda world: world.server.on("other", faults.stall), "endpoint-unreachable"),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_A_JOIN)
+def test_join_succeeds_without_it(world, name):
+    change, code = AFTER_A_JOIN[name]
+    wanted(world)
+    change(world)
+    world.configure(timeout="10s")
+    world.machine.target("run/node-bootstrap").mkdir(parents=True)
+    run = world.machine.unit(faketime=FAST).joined()
+    assert run.code == code and code in run.statuses[-1] and world.server.kinds.count("create") == 1
+    told = json.loads(world.machine.read("run/node-bootstrap/last.json"))
+    assert (told["state"], told["code"]) == ("joined", code)
+    assert world.machine.target(world.machine.KUBECONFIG).exists() and not world.machine.target(CONFIG).exists()
+    assert list(world.machine.state.iterdir()) == []
+    kubeadm_role(world)
+    world.machine.unit().joined()
+    assert world.machine.read(CONFIG) == FILTERED
+
+
+def test_join_succeeds_though_the_second_child_is_killed(world):
+    wanted(world)
+    program = world.machine.path / "killed"
+    program.write_text(f'#!/bin/sh\n[ "$1" = join ] && exec {find_program("node-bootstrap")} "$@"\nkill -9 $$\n')
+    program.chmod(0o755)
+    run = world.machine.start("install", *world.machine.install_words(f"--program={program}")).wait().joined()
+    assert "was killed by signal 9" in run.stderr and world.machine.target(world.machine.KUBECONFIG).exists()
+
+
 @pytest.mark.parametrize("text, code, word", [row[1:] for row in LIES], ids=[row[0] for row in LIES])
 def test_hostile_refresh(joined, text, code, word):
     joined.machine.put_state("kubelet-config.yaml", text)
@@ -309,6 +328,33 @@ def test_hostile_refresh_cannot_replace_the_join(joined):
     machine.put_state("kubelet-config.yaml", FILTERED)
     machine.install_left().joined()
     assert contents(machine) == {**joined.before, CONFIG: FILTERED.encode()} and list(machine.state.iterdir()) == []
+
+
+def test_ca_file_is_the_installers(joined):
+    joined.machine.put_state("kubelet-config.yaml", FILTERED.replace("/etc/kubernetes/pki/ca.crt", "/var/lib/private/node-bootstrap/ca.crt"))
+    joined.machine.install_left().joined()
+    assert joined.machine.read(CONFIG) == FILTERED
+
+
+def test_static_pods_of_the_machine(joined):
+    """kubeadm's staticPodPath is never written, and is missed only where there are such pods."""
+    machine = joined.machine
+    machine.put("etc/kubernetes/manifests/.hidden", "")
+    machine.put_state("kubelet-config.yaml", FILTERED + "staticPodPath: /etc/kubernetes/manifests\n")
+    run = machine.install_left().joined()
+    assert "static pods" not in run.stderr and machine.read(CONFIG) == FILTERED
+    machine.target(CONFIG).unlink()
+    machine.put("etc/kubernetes/manifests/pod.yaml", "")
+    machine.put_state("kubelet-config.yaml", FILTERED)
+    run = machine.install_left().joined()
+    assert "kubelet will not run the static pods in '/etc/kubernetes/manifests'" in run.stderr
+
+
+def test_link_instead_of_a_file(joined):
+    (joined.machine.path / "secret").write_text(FILTERED)
+    (joined.machine.state / "kubelet-config.yaml").symlink_to(joined.machine.path / "secret")
+    run = joined.machine.install_left().joined()
+    assert run.codes == ["handoff-malformed"] and "not a regular file" in run.stderr and contents(joined.machine) == joined.before
 
 
 def test_refresh_that_is_killed(joined):

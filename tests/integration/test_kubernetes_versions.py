@@ -2,8 +2,9 @@
 """The table of the end-to-end tests of what differs between the versions of Kubernetes (tests/common/versions.py)."""
 
 import pytest
+import yaml
 
-from common import versions
+from common import SOURCE, documentation, versions
 from . import kubeadm
 
 REMOTE, PORT, CGROUPS = ["--container-runtime=remote", "--docker=unix:///run/e2e-docker.sock"], ["--port=0"], {"failCgroupV1": False}
@@ -43,3 +44,22 @@ def test_version_of_a_program(tmp_path, said, minor):
     program.write_text(f"#!/bin/sh\nprintf %s '{said}'\n")
     program.chmod(0o755)
     assert versions.minor(program) == minor
+
+
+@pytest.mark.parametrize("minor, is_known", [(19, False), (20, True), (30, True), (36, True), (37, False)])
+def test_versions_that_the_tests_do_not_know(tmp_path, minor, is_known):
+    program = tmp_path / "kubelet"
+    program.write_text(f"#!/bin/sh\necho Kubernetes v1.{minor}.0\n")
+    program.chmod(0o755)
+    assert (versions.complaint(program) is None) == is_known
+
+
+def test_supported_versions():
+    """README.md lists those of the file, newest first; CI runs three with the binaries of upstream, and the oldest."""
+    assert documentation.rows_of("Kubernetes versions") == [[row["minor"], row["tests"]] for row in versions.SUPPORTED]
+    minors = [int(row["minor"].removeprefix("1.")) for row in versions.SUPPORTED]
+    newest = minors[0]
+    assert minors == [newest, newest - 1, newest - 2, 20]
+    jobs = yaml.safe_load((SOURCE / ".github/workflows/ci.yml").read_text())["jobs"]
+    assert sorted(jobs["kubernetes"]["strategy"]["matrix"]["kubernetes"], reverse=True) == [row["minor"] for row in versions.SUPPORTED[:3]]
+    assert f"from 1.20 to 1.{newest}," in (SOURCE / "CONTRIBUTING.md").read_text()

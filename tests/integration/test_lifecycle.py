@@ -281,8 +281,9 @@ VALIDITY = [
     ("expired", "+400d", [], 2, "expired", "EXPIRED: since "),
     ("not yet valid", "-30d", [], 2, "not-yet-valid", "NOT VALID: not yet; this machine's clock"),
     ("checked in its middle", "+180d", ["--check"], 0, "valid", "OK: joined"),
-    ("checked a month before its end", "+340d", ["--check"], 3, "expiring", "EXPIRING: joined"),
-    ("checked a month before its end, for a week", "+340d", ["--check=7d"], 0, "valid", "OK: joined"),
+    ("checked two months before its end", "+320d", ["--check=60d"], 3, "expiring", "EXPIRING: joined"),
+    ("checked two months before its end, for a week", "+320d", ["--check=7d"], 0, "valid", "OK: joined"),
+    ("checked when kubelet should have renewed it", "+340d", ["--check=7d"], 3, "valid", "RENEWAL OVERDUE: joined"),
     ("checked and expired", "+400d", ["--check"], 2, "expired", "EXPIRED: the client certificate expired at "),
     ("checked and not yet valid", "-30d", ["--check"], 2, "not-yet-valid", "NOT YET VALID: joined, but this machine's clock is wrong"),
 ]

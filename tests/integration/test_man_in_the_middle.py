@@ -130,10 +130,12 @@ def write_settings(world, method, text, timeout="60s"):
 
 def join(world):
     machine = world.machine
-    machine.inspect().joined()
     if hasattr(world, "user_data"):
+        machine.inspect(is_metadata_read=False).joined()
         machine.passed.put("/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
         machine.passed.put("/run/node-bootstrap-platform/user-data", world.user_data.encode())
+        return machine.unit_with_passed()
+    machine.inspect().joined()
     return machine.join()
 
 

@@ -212,7 +212,10 @@ FAULTS = [
     CloudCase("Oracle: 429 once", on("any", faults.TOO_MANY, metadata.Oracle, times=1)),
     CloudCase("Hetzner: redirect", on("any", faults.redirect("http://192.0.2.1/"), metadata.Hetzner), *REFUSED, "302"),
     CloudCase("DigitalOcean: endless body", on("user-data", faults.flood, metadata.DigitalOcean), *REFUSED),
-    CloudCase("invalid token", gives(None, token="not a token"), "token-malformed", 65, "tag 'node-bootstrap-token' of Amazon EC2"),
+    CloudCase("invalid token", gives(None, token="not a token"), *MALFORMED, "tag 'node-bootstrap-token' of Amazon EC2", "Correct the user data or the attribute"),
+    CloudCase("invalid token of k3s", gives(None, token="K10abc::node:x"), *MALFORMED, "tag 'node-bootstrap-token'", "begins with K10 and 64 hex digits", "Correct the user data"),
+    CloudCase("short password", gives(None, metadata.Gce, token="hunter2"), *MALFORMED, "instance attribute 'node-bootstrap-token'", "the full token of `k3s token create`"),
+    CloudCase("encrypted token", gives(None, token="0123456789012345678901AAAAABAAAADAAAABAAAA0123"), *MALFORMED, "it is encrypted"),
     CloudCase("endless token", gives(None, token="A" * 100000), *REFUSED),
 ]
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installer and metadata, which it knows only from `join`: it accepts only what root's settings leave open."""
+"""The installer and metadata, which it knows only from a child: it accepts only what root's settings leave open."""
 
 import json
 import socket
+import struct
 
 import pytest
 import yaml
@@ -11,7 +12,6 @@ from common import pki
 from common.machine import HEADER, NODE, TOKEN, Machine, node_kubeconfig, to_yaml
 from .installed import SERVER, snapshot
 
-NOTE = "metadata.yaml"
 PLAINTEXT = "etc/credstore/node-bootstrap.token"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
 UNTRUSTED = ("handoff-untrusted", 76)
@@ -31,14 +31,19 @@ def settings(machine, **sections):
     machine.write_settings(HEADER + to_yaml({"metadata": {"provider": "aws"}, **sections}))
 
 
-def said(machine, ca, **sections):
-    """The cluster in metadata, as `join` hands it over."""
+def document(machine, ca, **sections):
+    """The cluster in metadata, as the child passes it on."""
     sections = {"discovery": {"endpoints": machine.endpoints, "caCertHashes": [ca.pin]}, "node": {"name": NODE}, **sections}
-    machine.put_state(NOTE, HEADER + to_yaml({name: section for name, section in sections.items() if section is not None}))
+    return HEADER + to_yaml({name: section for name, section in sections.items() if section is not None})
 
 
-def handed_over(machine, ca, /, metadata="aws", **options):
-    return machine.put_handoff(ca, SERVER, metadata=metadata, **options)
+def handed_over(machine, ca, /, **options):
+    return machine.put_handoff(ca, SERVER, **options)
+
+
+def install(machine, ca, **sections):
+    """What metadata says, and a handoff in the state directory."""
+    return machine.install_found(document(machine, ca, **sections))
 
 
 def record(machine):
@@ -46,14 +51,13 @@ def record(machine):
 
 
 def joined_by_metadata(machine, ca, **sections):
-    said(machine, ca, **sections)
     handed_over(machine, ca, node=(sections.get("node") or {"name": NODE})["name"])
-    machine.install().joined()
+    install(machine, ca, **sections).joined()
 
 
-def refused(machine, expected, *words):
+def refused(machine, expected, ca, *words, **sections):
     before = snapshot(machine.root)
-    machine.install().failed(*expected, *words)
+    install(machine, ca, **sections).failed(*expected, *words)
     assert snapshot(machine.root) == before
     return machine
 
@@ -67,19 +71,19 @@ def test_all_by_metadata(fresh, cluster):
 
 
 def test_finished_after_a_crash(fresh, cluster):
-    """`install` was killed before it started: the next start installs, without a connection."""
-    said(fresh, cluster.ca)
+    """`install` was killed before it had written: the next start reads metadata again, which has the pins, and then installs; `join` does not run."""
     handed_over(fresh, cluster.ca)
+    run = install(fresh, cluster.ca).joined()
+    assert record(fresh)["node"] == NODE and list(fresh.state.iterdir()) == [] and "has joined the cluster" in run.stderr
     assert fresh.inspect().joined().note["verdict"] == "usable"
-    assert record(fresh)["node"] == NODE and list(fresh.state.iterdir()) == []
 
 
 def test_token_alone_by_metadata(fresh, cluster):
     """The image names the cluster and the node."""
     settings(fresh, discovery={"endpoints": fresh.endpoints, "caCertHashes": [cluster.ca.pin]}, node={"name": NODE})
     handed_over(fresh, cluster.ca)
-    fresh.install().joined()
-    assert (record(fresh)["metadata"], record(fresh)["node"]) == ("aws", NODE)
+    fresh.install_found().joined()
+    assert record(fresh)["node"] == NODE
 
 
 def test_name_holds_at_the_next_start(fresh, cluster):
@@ -87,7 +91,7 @@ def test_name_holds_at_the_next_start(fresh, cluster):
     joined_by_metadata(fresh, cluster.ca)
     assert fresh.inspect().joined().note == {**fresh.inspect().note, "verdict": "usable", "node": NODE}
     settings(fresh, node={"name": "another"})
-    assert fresh.inspect().joined().note["verdict"] == "other-node"
+    assert fresh.inspect(is_metadata_read=False).joined().note["verdict"] == "other-node"
     fresh.write_settings(HEADER + to_yaml({"metadata": {"provider": "none"}}))
     assert fresh.inspect().joined().note["verdict"] == "usable"
 
@@ -113,9 +117,8 @@ def test_settings_of_a_refresh(fresh, cluster):
 def test_host_name_is_not_of_metadata(fresh, cluster):
     """Without a node name from metadata, the host name names the node."""
     host = socket.gethostname().lower()
-    said(fresh, cluster.ca, node=None)
     handed_over(fresh, cluster.ca, node=host)
-    fresh.install().joined()
+    install(fresh, cluster.ca, node=None).joined()
     assert record(fresh)["node"] == host
 
 
@@ -123,42 +126,83 @@ def test_host_name_is_not_of_metadata(fresh, cluster):
 
 def test_pins_of_the_machine_hold(fresh, cluster):
     settings(fresh, discovery={"caCertHashes": [cluster.ca.pin]})
-    said(fresh, OTHER)
     handed_over(fresh, OTHER)
-    refused(fresh, UNTRUSTED, OTHER.pin[7:19])
+    refused(fresh, UNTRUSTED, OTHER, OTHER.pin[7:19])
 
 
 @pytest.mark.parametrize("key", ["unsafeSkipCAVerification", "trustWholeBundle"])
 def test_pins_of_the_machine_are_worth_what_they_are(fresh, cluster, key):
     settings(fresh, discovery={"caCertHashes": [cluster.ca.pin]})
-    said(fresh, OTHER, discovery={"endpoints": fresh.endpoints, key: True})
     handed_over(fresh, OTHER, ca=(cluster.ca.pem + OTHER.pem).decode())
-    refused(fresh, UNTRUSTED)
+    refused(fresh, UNTRUSTED, OTHER, discovery={"endpoints": fresh.endpoints, key: True})
+
+
+def test_origin_is_not_what_the_child_says(fresh, cluster):
+    """Whatever it calls its settings, they are not those of this machine."""
+    settings(fresh, discovery={"caCertHashes": [cluster.ca.pin]})
+    handed_over(fresh, OTHER, ca=(cluster.ca.pem + OTHER.pem).decode())
+    text = document(fresh, OTHER, discovery={"endpoints": fresh.endpoints, "trustWholeBundle": True})
+    fresh.install_found(text, origin=str(fresh.etc / "config.yaml")).failed(*UNTRUSTED)
+    assert fresh.target_names() == {}
+
+
+TOO_MUCH = {
+    "kubeconfig": {"kubelet": {"kubeconfig": "/etc/kubernetes/manifests/x.yaml"}},
+    "extraArgs": {"kubelet": {"extraArgs": ["config=/tmp/x"]}},
+    "caFile": {"kubelet": {"caFile": "/etc/passwd"}},
+    "configFrom": {"kubelet": {"configFrom": "cluster"}},
+}
+
+
+@pytest.mark.parametrize("key", TOO_MUCH)
+def test_document_that_says_too_much(fresh, cluster, key):
+    """install's answer is that no join can begin with it; nothing is installed."""
+    handed_over(fresh, cluster.ca)
+    refused(fresh, UNTRUSTED, cluster.ca, **TOO_MUCH[key])
+
+
+MESSAGES = {
+    "a head that is too short": b"\x04\0\0\0",
+    "no cloud of that number": struct.pack("=IIII256s", 1000, 0, 0, 0, b""),
+    "less than it announces": struct.pack("=IIII256s", 4, 100, 0, 0, b""),
+    "more than it announces": struct.pack("=IIII256s", 4, 0, 0, 0, b"") + b"x",
+    "lengths that overflow": struct.pack("=IIII256s", 4, 0xffffffff, 1, 0, b""),
+    "a document that is too large": struct.pack("=IIII256s", 4, 65537, 0, 0, b"") + b"#" * 65537,
+    "a token that is too large": struct.pack("=IIII256s", 4, 0, 5000, 0, b"") + b"a" * 5000,
+    "no YAML": struct.pack("=IIII256s", 4, 3, 0, 0, b"") + b"\0\xff[",
+    "no token": struct.pack("=IIII256s", 4, 0, 0, 0, b""),
+    "a token that is none": struct.pack("=IIII256s", 4, 0, 3, 0, b"") + b"abc",
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_hostile_message(fresh, cluster, name):
+    handed_over(fresh, cluster.ca)
+    refused_by = fresh.install_found(message=MESSAGES[name])
+    refused_by.failed(*UNTRUSTED)
+    assert fresh.target_names() == {}
 
 
 def test_endpoints_of_the_machine_hold(fresh, cluster):
     settings(fresh, discovery={"endpoints": ["192.0.2.1:6443"]})
-    said(fresh, cluster.ca)
     handed_over(fresh, cluster.ca)
-    refused(fresh, UNTRUSTED, "not in discovery.endpoints")
+    refused(fresh, UNTRUSTED, cluster.ca, "not in discovery.endpoints")
 
 
 def test_name_of_the_machine_holds(fresh, cluster):
     settings(fresh, node={"name": "mine"})
-    said(fresh, cluster.ca)
     handed_over(fresh, cluster.ca)
-    refused(fresh, ("certificate-unusable", 76), "mine")
+    refused(fresh, ("certificate-unusable", 76), cluster.ca, "mine")
 
 
 @pytest.mark.parametrize("credential", ["token", "tls-bootstrap-token", "kubeconfig"])
 def test_nothing_counts_beside_a_credential(fresh, cluster, credential):
     kubeconfig = node_kubeconfig("https://192.0.2.1:6443", cluster.ca.node(NODE))
     fresh.set_credential(credential, kubeconfig if credential == "kubeconfig" else TOKEN)
-    said(fresh, cluster.ca)
     handed_over(fresh, cluster.ca)
     before = snapshot(fresh.root)
-    run = fresh.install()
-    assert run.exit != 0 and NOTE not in run.stderr, run.stderr
+    run = install(fresh, cluster.ca)
+    assert run.exit != 0 and not fresh.asked.exists(), run.stderr
     assert snapshot(fresh.root) == before
 
 
@@ -167,23 +211,8 @@ def test_nothing_counts_where_metadata_is_not_wanted(fresh, cluster, sections):
     fresh.write_settings(HEADER + to_yaml(sections))
     (fresh.etc / "config.yaml").chmod(0o600)
     fresh.secret_files.append(fresh.etc / "config.yaml")
-    said(fresh, cluster.ca)
     handed_over(fresh, cluster.ca)
-    refused(fresh, UNTRUSTED, "not in discovery.endpoints")
-
-
-def test_cloud_of_a_join_with_a_token(machine, cluster):
-    """The record does not depend on `join`."""
-    handed_over(machine, cluster.ca, metadata="gce")
-    machine.install().joined()
-    assert "metadata" not in record(machine)
-
-
-@pytest.mark.parametrize("name, value", [("metadata", "none"), ("metadata", "x"), ("metadata", 1), ("k3sHash", "0"), ("k3sHash", "G" * 64)])
-def test_member_that_is_none(fresh, cluster, name, value):
-    said(fresh, cluster.ca)
-    handed_over(fresh, cluster.ca, **{name: value})
-    refused(fresh, ("handoff-malformed", 65), name)
+    refused(fresh, UNTRUSTED, cluster.ca, "not in discovery.endpoints")
 
 
 # Beside a certificate that still does.
@@ -195,9 +224,8 @@ def keeps(machine, ca, *words, **sections):
     current.unlink()
     machine.put(Machine.CURRENT, data)
     before = snapshot(machine.root)
-    said(machine, ca, **sections)
     handed_over(machine, ca, node=(sections.get("node") or {"name": NODE})["name"])
-    run = machine.install()
+    run = install(machine, ca, **sections)
     for word in words:
         assert word in run.stderr, run.stderr
     return snapshot(machine.root) == before
@@ -250,10 +278,9 @@ def test_no_discard_unless_it_is_asked_for(fresh, cluster):
 
 def test_no_discard_by_a_join_that_failed(fresh, cluster):
     fresh.put(PLAINTEXT, "the plaintext")
-    said(fresh, cluster.ca, **DISCARD)
     handed_over(fresh, cluster.ca)
     fresh.target(Machine.KUBECONFIG).mkdir(parents=True)
-    fresh.install().failed("target-not-kubeconfig", 73)
+    install(fresh, cluster.ca, **DISCARD).failed("target-not-kubeconfig", 73)
     assert has_token(fresh)
 
 
@@ -311,9 +338,8 @@ def test_discard_by_metadata_at_the_next_start(fresh, cluster, sections, expecte
 
 def test_refresh(world, cluster, fresh):
     """Settings without a cluster are accepted: a refresh uses what the node has."""
-    said(fresh, cluster.ca)
-    fresh.put_handoff(cluster.ca, world.server.url, metadata="aws")
-    fresh.install().joined()
+    fresh.put_handoff(cluster.ca, world.server.url)
+    install(fresh, cluster.ca).joined()
     fresh.inspect("--refresh").joined()
     run = fresh.start_child("refresh").wait().joined()
     assert "has the same CA and server as this node" in run.stderr, run.stderr

@@ -32,43 +32,46 @@ def world(tmp_path):
     world.check()
 
 
-def handed_over(world):
+def handed_over(world, ca=None):
+    """What a join has left, if it may lie about the CA, but for the metadata."""
     world.enter_cloud()
     world.machine.inspect().joined()
     world.machine.join().joined()
+    if ca:
+        world.machine.put_state("joined.json", json.dumps({**world.machine.handoff(), "ca": ca.decode()}))
     return world.machine
 
 
-def change(machine, **members):
-    note = {**machine.handoff(), **members}
-    machine.put_state("joined.json", json.dumps({name: value for name, value in note.items() if value is not None}))
+def install(world, token=None):
+    """The next start finishes it, with what metadata says."""
+    return world.machine.install_found(world.document(), token=token or world.cluster.k10(TOKEN))
 
 
 def test_join(world):
-    machine = handed_over(world)
-    machine.install().joined()
+    machine = world.machine
+    world.enter_cloud()
+    machine.unit().joined()
     record = json.loads(machine.read(Machine.RECORD))
     assert (record["node"], record["metadata"], record["discovery"]) == (NODE, "aws", "cacerts")
     assert record["caCertHashes"] == ["sha256:" + world.cluster.k10(TOKEN)[3:67]]
     assert machine.inspect().joined().note["verdict"] == "usable"
 
 
-def test_type_is_for_the_machine(world):
-    """The node's password is made before metadata is read, so a token from there cannot select k3s."""
+@pytest.mark.parametrize("sections", [{}, {"cluster": {"type": "k3s"}}], ids=["by the token", "by cluster.type"])
+def test_type_from_metadata(world, sections):
+    """The node's password is made once metadata is known."""
     world.local = {}
-    world.configure(timeout="10s")
-    world.enter_cloud()
-    world.machine.inspect().joined()
-    world.machine.join().failed("settings-incomplete", 78, "cluster.type: expected k3s in the settings on this machine")
-    assert world.csrs() == [] and not world.machine.target(PASSWORD_FILE).exists()
+    world.configure()
+    world.enter_cloud(user_data=world.document(**sections))
+    world.machine.unit().joined()
+    assert world.machine.target(PASSWORD_FILE).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("members, code, status", [({"k3sHash": "0" * 64}, "handoff-untrusted", 76), ({"k3sHash": None}, "handoff-untrusted", 76)],
-                         ids=["another hash", "no hash"])
-def test_hash(world, members, code, status):
+def test_hash(world):
+    """That of the token in metadata counts."""
     machine = handed_over(world)
-    change(machine, **members)
-    machine.install().failed(code, status)
+    other = supervisor.K3s(tokens={TOKEN_ID: apiserver.Token(SECRET)}, passwords={"node": SERVER_SECRET})
+    install(world, other.k10(TOKEN)).failed("handoff-untrusted", 76)
     assert set(machine.target_names()) == {PASSWORD_FILE}
 
 
@@ -76,10 +79,10 @@ def test_pins_of_the_machine_hold(world):
     """A hash of another CA than the pinned one."""
     world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
     world.configure()
-    machine = handed_over(world)
     other = pki.CA("other")
-    change(machine, ca=(other.pem + world.cluster.ca.pem).decode(), k3sHash=supervisor.hash_ca(other.pem + world.cluster.ca.pem, other.cert))
-    machine.install().failed("handoff-untrusted", 76)
+    bundle = other.pem + world.cluster.ca.pem
+    machine = handed_over(world, bundle)
+    install(world, f"K10{supervisor.hash_ca(bundle, other.cert)}::{TOKEN}").failed("handoff-untrusted", 76)
     assert set(machine.target_names()) == {PASSWORD_FILE}
 
 
@@ -87,17 +90,17 @@ def test_hash_of_more_than_the_pins(world):
     """`join` can provide any bundle with its hash: only the pinned CA in it is trusted."""
     world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
     world.configure()
-    machine = handed_over(world)
     bundle = pki.CA("other").pem + world.cluster.ca.pem
-    change(machine, ca=bundle.decode(), k3sHash=supervisor.hash_ca(bundle))
-    machine.install().joined()
+    machine = handed_over(world, bundle)
+    install(world, f"K10{supervisor.hash_ca(bundle)}::{TOKEN}").joined()
     assert machine.read(Machine.CA_FILE) == world.cluster.ca.pem.decode()
 
 
 def test_pins_of_the_machine_and_the_hash(world):
     world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
     world.configure()
-    handed_over(world).install().joined()
+    handed_over(world)
+    install(world).joined()
     assert world.machine.read(Machine.CA_FILE) == world.cluster.ca.pem.decode()
 
 

@@ -101,7 +101,7 @@ def test_no_dmi(world, machine):
     """The machine has no /sys/class/dmi/id."""
     configure(world)
     packets = world.packets()
-    machine.join().failed("token-missing", 66)
+    machine.unit().failed("token-missing", 66)
     assert packets.sent() == []
 
 
@@ -134,8 +134,7 @@ def test_no_proxy(world, machine):
     """Metadata requests ignore the proxy of the environment, which does not exist."""
     cloud = world.enter_cloud()
     proxy = {name: "http://192.0.2.1:3128" for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")}
-    machine.inspect()
-    run = machine.join(environment={**proxy, "no_proxy": world.server.host})
+    run = machine.unit(environment={**proxy, "no_proxy": world.server.host})
     assert len(cloud.seen("user-data")) == 1, run.stderr
     run.joined()
 
@@ -155,7 +154,7 @@ SEED = f"instance-id: i-1\nlocal-hostname: {metadata.NODE}\n"
     ({"hasGuestinfo": True, "user_data": TOKEN}, "VMware", False),
 ], ids=["config drive", "config drive, user data", "NoCloud", "NoCloud, no meta-data", "guestinfo, token", "guestinfo, user data"])
 def test_platform(world, machine, found, title, has_name):
-    """User data with the token has the settings too. join reads copies: it cannot access the folder itself."""
+    """User data with the token has the settings too. The child reads copies: it cannot access the folder itself."""
     if found.get("user_data") == TOKEN:
         found = {**found, "user_data": world.document(node=None if has_name else {"name": NODE})}
     else:
@@ -164,14 +163,32 @@ def test_platform(world, machine, found, title, has_name):
     world.configure()
     world.find_platform(**found)
     packets = world.packets()
-    machine.inspect().joined()
-    folder = f"{world.namespace.path}/root{PLATFORM}"
-    os.rename(folder, folder + "-away")
-    run = machine.join().joined()
+    run = machine.unit().joined()
     assert f"metadata of {title}: " in run.stderr
-    machine.install().joined()
     world.assert_joined(metadata.NODE if has_name else NODE)
     assert {address for address, _ in packets.sent()} == {world.server.host}
+
+
+@pytest.mark.parametrize("meta_data, title", [
+    ("\ufeff" + CONFIG_DRIVE, "OpenStack"),
+    (CONFIG_DRIVE + "\n" + "\0" * 100, "OpenStack"),
+    ("\ufeff{}\0", "OpenStack"),
+    ('{"uuid": "u", "meta": []}', "OpenStack"),
+    ('{"uuid": "u", "meta": ""}', "OpenStack"),
+    ('{"uuid": "u", "meta": [{"key": "a"}]}', "OpenStack"),
+    ("[]", "OpenStack"),
+    ("\0" * 512, "OpenStack"),
+    ("\ufeff" + SEED + "\0\0", "NoCloud"),
+], ids=["mark", "NULs", "mark and NUL", "meta is a list", "meta is a string", "meta has entries", "a list", "NULs alone", "NoCloud"])
+def test_document_beside_user_data(world, machine, meta_data, title):
+    """What another tool wrote beside user data that has everything does not end the join."""
+    world.local = {"metadata": {"nodeName": title == "NoCloud"}}
+    world.configure()
+    world.find_platform(volume="config-2" if title == "OpenStack" else "cidata", meta_data=meta_data,
+                        user_data=world.document(node={"name": NODE} if title == "OpenStack" else None))
+    run = machine.unit().joined()
+    assert f"metadata of {title}: " in run.stderr
+    world.assert_joined(NODE if title == "OpenStack" else metadata.NODE)
 
 
 @pytest.mark.parametrize("found", [{"volume": "cidata", "user_data": "#!/bin/sh\n"}, {"volume": "config-2", "meta_data": "{}"}, {"hasGuestinfo": True}],
@@ -184,25 +201,23 @@ def test_platform_with_nothing(world, machine, found):
     assert packets.sent() == []
 
 
+@pytest.mark.parametrize("found", [{"volume": "cidata", "user_data": "x", "meta_data": SEED}, {"hasGuestinfo": True, "token": TOKEN}], ids=["NoCloud", "guestinfo"])
+def test_what_the_child_gets(world, machine, found):
+    """The copies, and settings about metadata. No credential: those of this machine are for `join`."""
+    world.local = {"metadata": {"nodeName": True}, "discovery": settings(world)["discovery"]}
+    world.configure()
+    world.find_platform(**found)
+    machine.set_credential("attestation-key", "x")
+    machine.inspect(is_metadata_read=False)
+    assert "--metadata" in machine.arguments
+    assert {name for kind, name in machine.passed.entries if kind == machine.passed.CREDENTIAL} == set()
+    names = {"user_data": "user-data", "meta_data": "meta-data", "token": "token"}
+    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"platform.json"} | {names[name] for name in found if name in names}
+    plan = machine.passed.entries[machine.passed.PLAN, "plan"][2]
+    assert world.server.host.encode() not in plan or world.server.endpoint.encode() not in plan
+
+
 # What the installer takes of it.
-
-def joined_by_metadata(world, **changes):
-    cloud = world.enter_cloud(user_data=world.document(**changes))
-    world.machine.inspect().joined()
-    world.machine.join().joined()
-    return cloud
-
-
-def test_note_for_the_installer(world, machine):
-    """The settings from metadata, without the token; removed after the join."""
-    joined_by_metadata(world)
-    path = machine.state / NOTE
-    assert path.stat().st_mode & 0o777 == 0o600
-    text = path.read_text()
-    assert world.server.endpoint in text and NODE in text and TOKEN.split(".", maxsplit=1)[0] not in text
-    machine.install().joined()
-    world.assert_joined()
-    assert list(machine.state.iterdir()) == []
 
 
 def test_record(world, machine):
@@ -240,80 +255,3 @@ def test_name_on_the_machine_is_another(world, machine):
     world.local = {"node": {"name": NODE}}
     world.configure()
     assert machine.inspect().joined().note["verdict"] != "usable"
-
-
-def put_note(machine, **sections):
-    machine.put_state(NOTE, HEADER + to_yaml(sections))
-
-
-def test_note_where_a_credential_gives_the_token(world, machine):
-    """A file from a hostile join is ignored if metadata does not apply."""
-    configure(world)
-    machine.set_credential("token", TOKEN)
-    machine.inspect().joined()
-    machine.join().joined()
-    put_note(machine, node={"taints": [{"key": "evil", "effect": "NoSchedule"}]}, kubelet={"extraArgs": ["node-labels=evil=true"]})
-    machine.install().joined()
-    world.assert_joined()
-    assert not any("evil" in path.read_text() for path in machine.root.rglob("*") if path.is_file())
-    assert list(machine.state.iterdir()) == []
-
-
-@pytest.mark.parametrize("keys", [{}, {"unsafeSkipCAVerification": True}, {"trustWholeBundle": True}], ids=["pins", "no pins", "whole bundle"])
-def test_note_of_another_cluster(world, machine, keys):
-    """A pin in the settings overrides those of a cloud or a hostile join."""
-    world.local = {"discovery": {"caCertHashes": [world.cluster.ca.pin]}}
-    world.configure()
-    world.recognised()
-    other = pki.CA("other")
-    machine.put_handoff(other, world.server.url, metadata="aws")
-    put_note(machine, **settings(world, discovery={"endpoints": [world.server.endpoint], **(keys or {"caCertHashes": [other.pin]})}))
-    machine.install().failed("handoff-untrusted", 76)
-    assert machine.target_names() == {}
-
-
-def test_note_where_metadata_is_switched_off(world, machine):
-    """The only pin would be the attacker's: without metadata there is none, and nothing is installed."""
-    machine.put_handoff(world.cluster.ca, world.server.url, metadata="aws")
-    put_note(machine, **settings(world))
-    world.configure(metadata={"provider": "none"})
-    machine.install().failed("handoff-untrusted", 76)
-    assert machine.target_names() == {}
-
-
-@pytest.mark.parametrize("section, key, value", [("kubelet", "kubeconfig", "/etc/kubernetes/manifests/x.yaml"), ("kubelet", "extraArgs", ["config=/tmp/x"]),
-                                                 ("kubelet", "caFile", "/etc/passwd")], ids=lambda value: str(value)[:20])
-def test_note_that_says_too_much(world, machine, section, key, value):
-    """The file from join may only have the keys that user data may have."""
-    joined_by_metadata(world)
-    put_note(machine, **settings(world, **{section: {key: value}}))
-    run = machine.install()
-    assert run.exit != 0 and key in run.stderr and "config.yaml" in run.stderr, run.stderr
-    assert machine.target_names() == {}
-
-
-def test_note_that_names_another_node(world, machine):
-    """The certificate is for the node name from the cloud."""
-    joined_by_metadata(world)
-    put_note(machine, **{**settings(world), "node": {"name": "other"}})
-    run = machine.install()
-    assert run.exit != 0 and machine.target_names() == {}, run.stderr
-
-
-@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/hostname"), os.mkfifo, lambda path: path.mkdir(),
-                                  lambda path: path.write_bytes(b"#" * (4 << 20)), lambda path: path.write_bytes(b"\0\xff[")],
-                         ids=["link", "FIFO", "folder", "too large", "not YAML"])
-def test_note_that_is_no_file(world, machine, make):
-    joined_by_metadata(world)
-    (machine.state / NOTE).unlink()
-    make(machine.state / NOTE)
-    run = machine.install()
-    assert run.exit != 0 and machine.target_names() == {}, run.stderr
-
-
-def test_note_that_is_missing(world, machine):
-    """The settings from metadata are needed, and join left none."""
-    joined_by_metadata(world)
-    (machine.state / NOTE).unlink()
-    run = machine.install()
-    assert run.exit != 0 and machine.target_names() == {}, run.stderr

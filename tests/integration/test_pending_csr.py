@@ -78,7 +78,7 @@ def test_token_for_one_node(world, controller, words):
     """node-bootstrap's controller decides; nobody is told to approve the request."""
     world.cluster.controller = controller
     world.cluster.tokens[TOKEN_ID].groups = ("system:bootstrappers", "system:bootstrappers:node-bootstrap")
-    run = join(world).failed("csr-pending-controller", 75, "node-bootstrap-admin approve", *words)
+    run = join(world).failed("csr-pending-controller", 75, "node-bootstrap-admin requests list --node=", *words)
     assert set(told(run)) == {"csr-pending-controller"} and not world.server.seen("review")
     assert not any("certificate approve" in line for line in [*run.lines, *run.statuses])
 

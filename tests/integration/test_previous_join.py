@@ -4,12 +4,14 @@
 import hashlib
 import json
 import os
+import signal
 
 import pytest
 
-from common import csrs, faults, pki
+from common import apiserver, csrs, faults, pki
 from common.disk import hung_file_system
 from common.machine import NODE, TOKEN_ID, Machine, node_kubeconfig
+from .attackers import FAST
 from .installed import DATED, OTHER, SERVER, before, other_cluster, other_pin, own_pin, plain_file, record, snapshot
 from .join_methods import DOCUMENT, HEADER, K3S, discover_by
 
@@ -149,6 +151,52 @@ def test_file_server_that_is_dead_holds_no_joined_machine(machine, cluster, sett
     with hung_file_system(machine.path / "hung"):
         run = machine.inspect().joined()
     assert run.note["verdict"] == "usable" and "hung/f' cannot be read" in run.stderr
+
+
+def on_a_dead_server(world, hung, timeout="1h"):
+    """Settings whose discovery file is a link to a hung file system."""
+    link = world.machine.path / "cluster.conf"
+    link.symlink_to(hung / "f")
+    world.machine.write_settings(HEADER + f"discovery: {{file: {link}}}\nnode: {{name: {NODE}}}\ntimeout: {timeout}\n")
+    return link
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_file_server_that_is_dead_holds_a_join(world):
+    """It says so, leaves the lock to others, and goes on when the file server answers."""
+    machine, hung = world.machine, world.machine.path / "hung"
+    (machine.root / "run/node-bootstrap").mkdir(parents=True)
+    link = on_a_dead_server(world, hung)
+    with hung_file_system(hung):
+        run = machine.start_unit(faketime=FAST)
+        run.wait_for_status("Waiting: ")
+        last = json.loads(machine.read("run/node-bootstrap/last.json"))
+        assert (last["state"], last["code"]) == ("joining", "discovery-file-unreadable")
+        machine.start("install", *machine.install_words("--reset")).wait().joined()
+        real = machine.path / "real.conf"
+        real.write_text(apiserver.kubeconfig(world.server.url, world.cluster.ca.pem))
+        real.rename(link)
+        run.wait().joined()
+    assert run.codes.count("discovery-file-unreadable") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_file_server_that_stays_dead(world):
+    hung = world.machine.path / "hung"
+    on_a_dead_server(world, hung, "15s")
+    with hung_file_system(hung):
+        world.machine.unit(faketime=FAST).failed("discovery-file-unreadable", 66, "cannot be read within 10 s: ", "gave up at the timeout")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_stop_while_the_file_server_is_dead(world):
+    hung = world.machine.path / "hung"
+    on_a_dead_server(world, hung)
+    with hung_file_system(hung):
+        run = world.machine.start_unit(faketime=FAST)
+        run.wait_for_status("Waiting: ")
+        run.signal(signal.SIGINT)
+        assert run.wait().exit == 143
 
 
 def test_name_in_capitals(machine, server):

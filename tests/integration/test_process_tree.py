@@ -47,15 +47,20 @@ def status(pid):
     return dict(re.findall(r"^(\w+):\t(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M))
 
 
-def children_of(run):
-    return pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+def children_of(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def runner_of(run):
+    [runner] = children_of(run.pid)
+    return runner
 
 
 def child_of(run):
     """Once it has executed its program."""
     def find():
-        children = children_of(run)
-        return children and status(children[0])["Name"] == "program" and int(children[0])
+        children = [child for runner in children_of(run.pid) for child in children_of(runner)]
+        return children and status(children[0])["Name"] == "program" and children[0]
 
     return until(find, lambda: f"a child; {run.lines}", pause=0.01)
 
@@ -73,9 +78,9 @@ def test_user_and_rights(machine, folder):
     assert int(parent["CapEff"], 16) == int(parent["CapPrm"], 16) == CAP_DAC_OVERRIDE
     assert (parent["NoNewPrivs"], parent["Seccomp"]) == ("1", "2")
     assert not [fd for fd in pathlib.Path(f"/proc/{run.pid}/fd").iterdir() if "memfd:" in os.readlink(fd)], "secrets stay with the parent"
-    [sweeper] = [status(pid) for pid in children_of(run) if int(pid) != child]
-    assert sweeper["Uid"].split() == ["0", str(NOBODY), "0", str(NOBODY)], "a process of NOBODY cannot signal it"
-    assert (sweeper["CapEff"], sweeper["CapPrm"], sweeper["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
+    runner = status(runner_of(run))
+    assert runner["Uid"].split() == ["0", str(NOBODY), "0", str(NOBODY)], "a process of NOBODY cannot signal it"
+    assert (runner["CapEff"], runner["CapPrm"], runner["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
     os.kill(child, signal.SIGKILL)
     assert run.wait().exit == -signal.SIGKILL
 
@@ -96,6 +101,19 @@ def test_environment(machine, folder):
     assert set((folder / "fds").read_text().split()) <= {"0", "1", "2", "3", "4", "5"}, "ls opens one more"
 
 
+def test_reader_of_metadata_cannot_write(machine, folder):
+    """It could plant a key for the join, or replace the one of an earlier start. Other children can write, as before."""
+    (machine.state / "pending.key").write_text("before")
+    (machine.credentials / "node-bootstrap.token").unlink()
+    machine.write_settings("apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\nmetadata: {provider: aws}\n")
+    run = start(machine, program(folder, 'cd "$STATE_DIRECTORY" && echo "$2 ran" >&2\n'
+                                         'for name in pending.key joined.json other; do echo x >"$name" && echo "wrote $name" >&2; done\n'
+                                         'rm pending.key; mkdir folder; mv pending.key moved; ln pending.key linked; ln -s x link\n'
+                                         ': >/dev/null && echo null >&2\nexit 69\n')).wait()
+    assert "--metadata ran" in run.stderr and "null" in run.stderr and "wrote" not in run.stderr, run.stderr
+    assert [(path.name, path.read_text()) for path in machine.state.iterdir()] == [("pending.key", "before")]
+
+
 @pytest.mark.parametrize("exit_status", [1, 69, 75, 99, 199, 200, 243, 255])
 def test_exit_status_of_the_child(machine, folder, exit_status):
     """From 200 on, it would say that systemd has not started the program (systemd.exec(5))."""
@@ -108,13 +126,29 @@ def test_child_that_a_signal_kills(machine, folder, number):
     assert start(machine, program(folder, f"kill -{number.name[3:]} $$\n")).wait().exit == -number
 
 
-def test_child_whose_parent_cannot_confine_itself(machine, folder, strace):
-    """It executes nothing, also without the sweeper, which would end it. The second process that install forks is the sweeper."""
-    run = machine.new_run([strace, "-o", "/dev/null", "-e", "inject=clone:error=EAGAIN:when=2", find_program("install"),
+def test_program_that_an_upgrade_has_replaced(machine, folder):
+    """What install passes begins with its build. systemd starts the service again after a signal."""
+    real = find_program("node-bootstrap")
+    run = start(machine, program(folder, f'head -c 64 /dev/zero >"$STATE_DIRECTORY/passed"\nexec {real} "$@" 4<"$STATE_DIRECTORY/passed"\n')).wait()
+    assert run.codes == ["program-replaced"] and run.exit == -signal.SIGHUP, run.stderr
+
+
+@pytest.mark.parametrize("call, words", [("clone", "cannot run the network side: fork"), ("seccomp", "cannot restrict system calls")])
+def test_no_child_of_an_install_that_is_not_confined(machine, folder, strace, call, words):
+    run = machine.new_run([strace, "-o", "/dev/null", "-e", f"inject={call}:error=EAGAIN:when=1+", find_program("install"),
                            *machine.install_words(f"--program={program(folder, f'touch {folder}/executed')}")], {**machine.environment, **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
-    run.wait().failed("internal", 70, "cannot run the network side: fork")
-    assert not (folder / "executed").exists()
+    run.wait().failed("internal", 70, words)
+    assert not (folder / "executed").exists() and processes(run) == []
+
+
+def test_runner_that_is_killed(machine, folder):
+    """The child ends with it, and the join fails, aloud."""
+    run = start(machine, program(folder, "while :; do sleep 0.05; done\n"))
+    child_of(run)
+    os.kill(runner_of(run), signal.SIGKILL)
+    run.wait().failed("internal", 70, "cannot run the network side: wait")
+    until(lambda: processes(run) == [], "its processes end")
 
 
 def test_stop(world):
@@ -222,14 +256,19 @@ def test_held_status_text(machine, folder):
     assert run.wait(10).exit == 143, "and it delays no stop"
 
 
-def test_no_child_on_a_machine_that_has_joined(machine, cluster, strace):
+@pytest.mark.parametrize("n, place", [(1, "here"), (2, "elsewhere")])
+def test_no_child_on_a_machine_that_has_joined(machine, cluster, strace, n, place):
+    """Settings on another file system, which may hang, are tried in a second process: whoever opens a file there cannot be ended."""
     machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
     trace = machine.path / "trace"
+    if place == "elsewhere":
+        machine.etc.rename(machine.path / "moved")
+        machine.etc.symlink_to("moved")
     run = machine.new_run([strace, "-f", "-o", str(trace), "-e", "trace=process,socket", find_program("install"),
                            *machine.install_words(f"--program={find_program('node-bootstrap')}")], {**machine.environment, **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
     assert "has already joined" in run.wait().joined().stderr
     lines = trace.read_text().splitlines()
-    assert len({line.split()[0] for line in lines}) == 1, "one process"
+    assert len({line.split()[0] for line in lines}) == n
     assert sum("execve(" in line for line in lines) == 1
     assert not any("AF_INET" in line for line in lines)

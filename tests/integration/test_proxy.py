@@ -4,6 +4,7 @@
 import contextlib
 import os
 import ssl
+import struct
 import tempfile
 import threading
 
@@ -107,6 +108,7 @@ def test_used(by_token, environment):
 @pytest.mark.parametrize("environment", [row[1] for row in PASSED_BY], ids=[row[0] for row in PASSED_BY])
 def test_passed_by(by_token, environment):
     by_token.machine.unit(environment=environment).joined()
+    assert len(by_token.server.connections) == PINNED, "each is made once"
 
 
 NAMES = [
@@ -236,7 +238,95 @@ def test_proxy_that_refuses(by_token):
 def test_password_of_a_dead_proxy_is_not_printed(by_token):
     by_token.machine.secrets.append("hunter2hunter2")
     by_token.configure(discovery={"endpoints": [by_token.server.endpoint], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="8s")
-    by_token.machine.unit(environment={"HTTPS_PROXY": "http://user:hunter2hunter2@127.0.0.1:1"}).failed("endpoint-refused", 69)
+    by_token.machine.unit(environment={"HTTPS_PROXY": "http://user:hunter2hunter2@127.0.0.1:1"}).failed("proxy-unreachable", 69)
+
+
+# Whether the proxy or the API server is the cause.
+
+class Closing(faults.Proxy):
+    """Ends each connection when it has read CONNECT."""
+
+    def _serve(self, client):
+        with client:
+            self.asked.append(client.recv(65536).decode().split(" ")[1])
+
+
+class Resetting(Closing):
+    def _serve(self, client):
+        client.recv(65536)
+        client.setsockopt(faults.socket.SOL_SOCKET, faults.socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+
+
+class Silent(faults.Proxy):
+    """Reads CONNECT, and does not answer."""
+
+    def _serve(self, client):
+        with client:
+            while client.recv(65536):
+                self.asked.append("")
+
+
+class Portal(faults.Proxy):
+    """Lets each CONNECT succeed, and answers with its own page."""
+
+    def _serve(self, client):
+        with client:
+            client.recv(65536)
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            client.recv(65536)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlogin")
+
+
+class Hangup(Portal):
+    """Ends the connection after its answer to CONNECT."""
+
+    def _serve(self, client):
+        with client:
+            client.recv(65536)
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+
+
+BLAMED = [
+    (None, "HTTPS_PROXY", "proxy-unreachable", "(HTTPS_PROXY): Connection refused"),
+    (None, "all_proxy", "proxy-unreachable", "(all_proxy): Connection refused"),
+    (Closing, "https_proxy", "proxy-unreachable", "(https_proxy): it closed the connection before it answered CONNECT"),
+    (Resetting, "https_proxy", "proxy-unreachable", "(https_proxy): it closed the connection before it answered CONNECT"),
+    (Silent, "https_proxy", "proxy-unreachable", "(https_proxy): no answer to CONNECT within 10 s: the proxy, or the API server behind it, is silent"),
+    (Portal, "https_proxy", "endpoint-reset", "through the proxy at 127.0.0.1:"),
+    (Hangup, "ALL_PROXY", "endpoint-reset", "(ALL_PROXY)"),
+]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("kind, name, code, words", BLAMED, ids=[f"{row[0].__name__ if row[0] else 'Dead'} {row[1]}" for row in BLAMED])
+def test_which_of_the_two_is_blamed(by_token, kind, name, code, words, host):
+    proxy = by_token.closing(kind()) if kind else None
+    by_token.machine.secrets.append("hunter2hunter2")
+    by_token.configure(discovery={"endpoints": [f"{host}:{by_token.server.port}"], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="13s")
+    address = proxy.url.removeprefix("http://") if proxy else "127.0.0.1:1"
+    run = by_token.machine.unit(environment={name: f"http://user:hunter2hunter2@{address}"}).failed(code, 69, words, f"the proxy at {address}")
+    assert set(run.codes) == {code} and by_token.server.connections == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_server_that_no_proxy_lists_is_blamed_itself(by_token, host):
+    by_token.configure(discovery={"endpoints": [f"{host}:1"], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="3s")
+    run = by_token.machine.unit(environment={"HTTPS_PROXY": DEAD.replace(":1", ":9"), "NO_PROXY": host}).failed("endpoint-refused", 69, "Connection refused")
+    assert "proxy at" not in run.stderr
+
+
+@pytest.mark.parametrize("refused, is_behind", [("proxy", False), ("server", True)])
+def test_socks_proxy_is_blamed(world, refused, is_behind):
+    """A SOCKS proxy has no CONNECT: what it says, or that it says nothing, is of the proxy; what follows, of the server."""
+    proxy = world.closing(Socks())
+    proxy.resolve = lambda host: "127.0.0.1"
+    endpoint = f"cluster.example:{world.server.port}"
+    if is_behind:
+        world.server.on_connect = faults.plain_http
+    url = proxy.url.replace("http", "socks5") if is_behind else "socks5://127.0.0.1:1"
+    world.configure(discovery={"endpoints": [endpoint], "caCertHashes": [world.cluster.ca.pin]}, timeout="5s")
+    world.machine.unit(environment={"HTTPS_PROXY": url}).failed("endpoint-reset" if is_behind else "proxy-unreachable", 69)
 
 
 UNUSABLE = [
@@ -260,6 +350,47 @@ def test_password_of_a_proxy_without_a_way_to_it_is_not_printed(by_token, proxy)
         run = by_token.machine.start("node-bootstrap", "check", f"--config-directory={by_token.machine.etc}", *form, environment={"https_proxy": proxy}).wait()
         assert run.exit == 1 and "proxy-unusable" in run.stdout and "endpoint-unresolved" not in run.stdout
     assert by_token.server.kinds == []
+
+
+# What check shows.
+
+def checked(world, **environment):
+    run = world.machine.start("node-bootstrap", "check", f"--config-directory={world.machine.etc}", environment=environment).wait()
+    return run, [line[line.index("proxy: "):] for line in run.stdout.splitlines() if "proxy: " in line]
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "all_proxy"])
+def test_check_shows_the_proxy(by_token, variable):
+    proxy = by_token.closing(faults.Proxy())
+    by_token.machine.secrets.append("hunter2")
+    run, rows = checked(by_token, **{variable: proxy.url.replace("//", "//user:hunter2@"), "NO_PROXY": "example.org"})
+    address = proxy.url.removeprefix("http://")
+    assert rows == [f"proxy: {by_token.server.endpoint} is reached through the proxy at {address} ({variable})"], run.stdout
+
+
+@pytest.mark.parametrize("exception", ["127.0.0.1", "127.0.0.0/8", "*"])
+def test_check_shows_that_no_proxy_applies(by_token, exception):
+    run, rows = checked(by_token, HTTPS_PROXY=DEAD, NO_PROXY=exception)
+    assert rows == [f"proxy: {by_token.server.endpoint} is reached directly, since NO_PROXY lists it (HTTPS_PROXY is set)"], run.stdout
+    run, rows = checked(by_token)
+    assert "answers with a certificate of the CA" in run.stdout and not rows, run.stdout
+
+
+@pytest.mark.parametrize("name, exception", [("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("localhost", "*")])
+def test_failure_without_the_proxy(by_token, name, exception):
+    """It may be the reason."""
+    by_token.configure(discovery={"endpoints": [f"{name}:1"], "caCertHashes": [by_token.cluster.ca.pin]})
+    run, _ = checked(by_token, HTTPS_PROXY=DEAD, NO_PROXY=exception)
+    assert run.exit == 1 and "endpoint-refused" in run.stdout, run.stdout
+    assert f"cluster-info from {name}:1: directly, since NO_PROXY lists it (HTTPS_PROXY is set): " in run.stdout, run.stdout
+
+
+def test_check_shows_the_proxy_of_the_kubeconfig(world):
+    proxy = world.closing(faults.Proxy())
+    text = apiserver.kubeconfig(world.server.url, world.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
+    world.configure(discovery={"file": world.give("cluster.conf", text)})
+    run, rows = checked(world, HTTPS_PROXY=DEAD, NO_PROXY="*")
+    assert rows == [f"proxy: {world.server.endpoint} is reached through the proxy at {proxy.url.removeprefix('http://')} (proxy-url in the kubeconfig)"], run.stdout
 
 
 # The other join methods.

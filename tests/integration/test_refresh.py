@@ -130,7 +130,7 @@ def test_kubelet_is_told_only_where_that_is_asked_for(world, cluster):
 def test_what_the_network_side_gets(world):
     machine = join(world)
     inspect(machine).joined()
-    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"config.yaml", "kubelet.conf", "ca.crt"}
+    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"kubelet.conf", "ca.crt"}
     assert b"PRIVATE" not in bytes(machine.passed) and SECRET.encode() not in bytes(machine.passed)
     ask(machine).joined()
 

@@ -29,11 +29,11 @@ def server(cluster):
         yield server
 
 
-def call(server, method, path, body=None, *, auth=None, node=NODE, password=PASSWORD, cert=None, program="k3s"):
+def call(server, method, path, body=None, *, auth=None, node=NODE, password=PASSWORD, cert=None, program="k3s", ips=None):
     context = ssl.create_default_context(cadata=server.cluster.ca.pem.decode())
     if cert:
         context.load_cert_chain(cert)
-    headers = {f"{program}-Node-Name": node, f"{program}-Node-Password": password, "Authorization": auth}
+    headers = {f"{program}-Node-Name": node, f"{program}-Node-Password": password, f"{program}-Node-IP": ips, "Authorization": auth}
     connection = http.client.HTTPSConnection(server.host, server.port, context=context, timeout=PATIENCE)
     connection.request(method, path, body, {key: value for key, value in headers.items() if value})
     answer = connection.getresponse()
@@ -105,9 +105,41 @@ def test_client_certificate(server, cluster, tmp_path):
     assert ask(cluster.signer.node(NODE, start=-2 * pki.DAY, end=-pki.DAY).write(tmp_path / "expired"))[0] == 401
 
 
-def test_not_ready(server, cluster):
-    cluster.is_ready = False
-    assert call(server, "POST", PATH, der_request(pki.new_key()), auth=f"Bearer {TOKEN}")[0] == 503
+PASSWORD_AUTH = basic("node", "secret-of-the-server")
+
+
+@pytest.mark.parametrize("phase, token, password, certificate", [
+    (supervisor.HANDLERS, 403, 503, 403),
+    (supervisor.CACHES, 401, 503, 503),
+    (supervisor.CORE, 503, 503, 503),
+    (supervisor.NODES, 200, 200, 401),
+    (supervisor.RUNNING, 200, 200, 200),
+])
+def test_start(server, cluster, tmp_path, phase, token, password, certificate):
+    cluster.phase = phase
+    cluster.members.add(NODE)
+    identity = cluster.signer.node(NODE).write(tmp_path / "own")
+    asked = [call(server, "POST", PATH, der_request(pki.new_key()), **options)[0]
+             for options in ({"auth": f"Bearer {TOKEN}"}, {"auth": PASSWORD_AUTH}, {"cert": identity})]
+    assert asked == [token, password, certificate]
+    assert call(server, "POST", PROXY, der_request(pki.new_key()), auth=PASSWORD_AUTH, node=None, password=None)[0] == 200
+
+
+def test_too_many_at_once(server, cluster):
+    cluster.crowd = supervisor.MOST_REQUESTS
+    code, text = call(server, "POST", PATH, der_request(pki.new_key()), auth=f"Bearer {TOKEN}")
+    assert code == 429 and text.startswith(b"Too many requests")
+
+
+@pytest.mark.parametrize("phase, code", [(supervisor.HANDLERS, 403), (supervisor.CACHES, 401), (supervisor.CORE, 503), (supervisor.RUNNING, 200)])
+def test_readyz(server, cluster, phase, code):
+    cluster.phase = phase
+    assert call(server, "GET", "/v1-k3s/readyz", auth=f"Bearer {TOKEN}", node=None, password=None)[0] == code
+
+
+def test_address_that_is_none(server):
+    path = "/v1-k3s/serving-kubelet.crt"
+    assert call(server, "POST", path, der_request(pki.new_key()), auth=f"Bearer {TOKEN}", ips="10.0.0.5,node-1")[0] == 500
 
 
 def test_the_rest_is_the_kubernetes_api(server):

@@ -15,10 +15,10 @@ DISCOVERY = f"discovery:\n  endpoints: [\"127.0.0.1:1\"]\n  caCertHashes: [\"{PI
 
 # name, text after the header, line, key as it must be named, word of the expectation
 INVALID = [
-    ("unknown key", "nodes:\n  name: x\n", 3, "nodes", ""),
-    ("unknown key in a group", "discovery:\n  endpoint: x\n", 4, "discovery.endpoint", ""),
-    ("key in wrong case", "discovery:\n  Endpoints: [x]\n", 4, "discovery.Endpoints", ""),
-    ("key of a later version", "discovery:\n  insecure: true\n", 4, "discovery.insecure", ""),
+    ("unknown key", "nodes:\n  name: x\n", 3, "unknown key (5 characters)", "did you mean node?"),
+    ("unknown key in a group", "discovery:\n  endpoint: x\n", 4, "discovery", "did you mean discovery.endpoints?"),
+    ("key in wrong case", "discovery:\n  Endpoints: [x]\n", 4, "discovery", "did you mean discovery.endpoints?"),
+    ("key of a later version", "discovery:\n  insecure: true\n", 4, "discovery", "unknown key (8 characters)"),
     ("group that is a text", "discovery: yes\n", 3, "discovery", "mapping"),
     ("group that is a list", "node: [name]\n", 3, "node", "mapping"),
     ("list that is a text", "discovery:\n  endpoints: 127.0.0.1:6443\n", 4, "discovery.endpoints", "list"),
@@ -65,9 +65,9 @@ INVALID = [
 
 # name, whole text, line, word
 MALFORMED = [
-    ("duplicate key", HEADER + "timeout: 5m\ntimeout: 6m\n", 4, "timeout"),
-    ("duplicate group", HEADER + "node: {name: a}\nnode: {name: b}\n", 4, "node"),
-    ("duplicate key in a group", HEADER + "node:\n  name: a\n  name: b\n", 5, "name"),
+    ("duplicate key", HEADER + "timeout: 5m\ntimeout: 6m\n", 4, "found one twice"),
+    ("duplicate group", HEADER + "node: {name: a}\nnode: {name: b}\n", 4, "found one twice"),
+    ("duplicate key in a group", HEADER + "node:\n  name: a\n  name: b\n", 5, "found one twice"),
     ("alias", HEADER + "node: {name: &n a}\ntimeout: *n\n", None, ""),
     ("anchor", HEADER + "node:\n  name: &n a\n", 4, "anchor"),
     ("tag", HEADER + "timeout: !!str 5m\n", 3, "tag"),

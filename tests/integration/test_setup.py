@@ -16,63 +16,7 @@ from common import apiserver, pki
 from common.failures import FAILURES, meet
 from common.machine import HEADER, TOKEN, TOKEN_ID, find_program
 from common.namespace import Namespace
-
-OTHER = "ghijkl.fedcba9876543210"
-PIN, PIN_2 = "sha256:" + "ab" * 32, "sha256:" + "cd" * 32
-DOCUMENT = "etc/node-bootstrap/config.yaml.d/50-setup.yaml"
-CREDENTIALS = "etc/credstore"
-GOOD = f"10.0.0.1:6443 --token {TOKEN} --discovery-token-ca-cert-hash {PIN}"
-BASIS = {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}
-
-
-class Image:
-    def __init__(self, path):
-        self.root = path / "root"
-        self.root.mkdir()
-        self.token = path / "token"
-        self.token.touch(0o600)
-        self.token.write_text(f"{TOKEN}\n")
-
-    def setup(self, words, stdin=None):
-        return self.run(*words.replace("@TOKEN@", str(self.token)).split(), input=stdin)
-
-    def run(self, *arguments, **options):
-        argv = [find_program("node-bootstrap"), "setup", f"--root={self.root}", *arguments]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"}, **options)
-        for secret in (TOKEN, OTHER):
-            assert secret.split(".")[1] not in meet(done.stdout) + meet(done.stderr), "a secret was printed"
-        return done
-
-    def good(self, words, stdin=None):
-        done = self.setup(words, stdin)
-        assert done.returncode == 0, done.stderr
-        return done
-
-    def refused(self, code, words, *expected, stdin=None):
-        before = self.files()
-        done = self.setup(words, stdin)
-        assert done.returncode == int(FAILURES[code]["exit"]) and f"node-bootstrap: {code}: " in done.stderr, done.stderr
-        for word in expected:
-            assert word in done.stderr + done.stdout, f"{word!r} is not in:\n{done.stderr}{done.stdout}"
-        assert self.files() == before, "files were changed"
-        if code == "usage":
-            [line] = [line for line in done.stderr.splitlines() if line.startswith("node-bootstrap: usage: ")]
-            assert line.endswith("; see `node-bootstrap setup --help`") and FAILURES["usage"]["remedy"] not in done.stderr
-        return done
-
-    def files(self):
-        return {str(path.relative_to(self.root)): (path.stat().st_mode & 0o7777, path.read_bytes() if path.is_file() else None)
-                for path in self.root.rglob("*")}
-
-    def document(self):
-        return yaml.safe_load((self.root / DOCUMENT).read_text())
-
-    def discovery(self):
-        return self.document()["discovery"]
-
-    def credentials(self):
-        folder = self.root / CREDENTIALS
-        return {name.removeprefix("node-bootstrap."): (folder / name).read_text() for name in sorted(os.listdir(folder))} if folder.exists() else {}
+from integration.image import BASIS, CREDENTIALS, DOCUMENT, GOOD, OTHER, PIN, PIN_2, Image
 
 
 @pytest.fixture
@@ -122,6 +66,44 @@ def test_accepted(image, row):
     assert image.credentials() == credentials
 
 
+LONG = "node." * 12 + "last"    # 64 characters
+
+
+@pytest.mark.parametrize("document", [f"node: {{name: {LONG}}}", f"node: {{name: {LONG}}}\nkubelet: {{extraArgs: ['node-labels=a.kubernetes.io/hostname=x']}}",
+                                      f"node: {{name: {LONG}}}\nkubelet: {{extraArgs: ['node-labels=kubernetes.io/hostname={LONG}']}}",
+                                      f"node: {{name: {LONG}}}\nkubelet: {{extraArgs: ['x-node-labels=kubernetes.io/hostname=a']}}",
+                                      f"apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration: {{name: {LONG}}}"],
+                         ids=["settings", "another label", "a label that is too long as well", "another option", "JoinConfiguration"])
+def test_name_that_is_too_long_for_a_label(image, document):
+    """The API server would reject the Node of kubelet indefinitely, after the token was spent."""
+    path = image.token.with_name("config")
+    path.write_text(document if "JoinConfiguration" in document else HEADER + document)
+    image.refused("node-name-invalid", f"10.0.0.1:6443 --token-file=@TOKEN@ --ca-cert-hash {PIN} --config {path}", "has 64 characters", "set node.name to a shorter one, or this label with node-labels in kubelet.extraArgs")
+
+
+KUBEADM = "apiVersion: kubeadm.k8s.io/%s\nkind: JoinConfiguration\nnodeRegistration: {name: " + LONG + ", kubeletExtraArgs: %s}\n"
+LABELS = {
+    "settings": f"{HEADER}node: {{name: {LONG}}}\nkubelet: {{extraArgs: ['node-labels=kubernetes.io/hostname=a']}}\n",
+    "after another label": f"{HEADER}node: {{name: {LONG}}}\nkubelet: {{extraArgs: ['node-labels=x=y,kubernetes.io/hostname=a,b=c']}}\n",
+    "v1beta2": KUBEADM % ("v1beta2", "{v: '2', node-labels: kubernetes.io/hostname=a}"),
+    "v1beta3": KUBEADM % ("v1beta3", "{node-labels: 'x=y,kubernetes.io/hostname=a'}"),
+    "v1beta4": KUBEADM % ("v1beta4", "[{name: v, value: '2'}, {name: node-labels, value: kubernetes.io/hostname=a}]"),
+}
+
+
+@pytest.mark.parametrize("document", LABELS.values(), ids=LABELS)
+def test_long_name_with_a_label_of_its_own(image, document):
+    path = image.token.with_name("config")
+    path.write_text(document)
+    image.good(f"10.0.0.1:6443 --token-file=@TOKEN@ --ca-cert-hash {PIN} --config {path}")
+    image.good(f"{GOOD} --node-name={LONG[1:]} --force")
+
+
+def test_address_that_ends_like_a_port(image):
+    done = image.good(f"{GOOD} --endpoint fd00:20::2:8443")
+    assert "discovery.endpoints: [fd00:20::2:8443]:6443: the address ends like a port; with brackets, it may be [fd00:20::2]:8443" in done.stderr
+
+
 def test_modes_and_owners(image):
     image.good(GOOD)
     found = {path: mode for path, (mode, _) in image.files().items()}
@@ -145,55 +127,25 @@ def test_token_from_standard_input_and_from_a_pipe(image):
     assert image.discovery() == BASIS
 
 
-# As `kubeadm token create --print-join-command` and `kubeadm init` print it.
-PRINTED = [
-    ("one line", f"kubeadm join {GOOD} \n"),
-    ("two lines", f"kubeadm join 10.0.0.1:6443 --token {TOKEN} \\\n\t--discovery-token-ca-cert-hash {PIN} \n"),
-    ("as Windows saves it", f"kubeadm join 10.0.0.1:6443 --token {TOKEN} \\\r\n\t--discovery-token-ca-cert-hash {PIN}\r\n"),
-    ("with sudo, without a newline", f"sudo kubeadm join {GOOD}"),
-    ("after a prompt", f"root@control-plane:~# kubeadm join {GOOD}\n"),
-    ("after the command and a warning", f"# kubeadm token create --print-join-command\nW1122 15:03:11.000000 4242 x.go:1] a warning\nkubeadm join {GOOD} \n"),
-    ("with its path", f"sudo -E /usr/bin/kubeadm join {GOOD}\n"),
-    ("in quotes", f"'kubeadm join {GOOD}'\n"),
-    ("in quotes after a prompt", f'$ "kubeadm join {GOOD}"\n'),
-    ("in quotes without the command", f'"{GOOD}"\n'),
-]
-
-
-@pytest.mark.parametrize("row", PRINTED, ids=[row[0] for row in PRINTED])
-def test_line_of_kubeadm_from_standard_input(image, row):
-    done = image.good("-", stdin=row[1])
-    assert (image.discovery(), image.credentials(), done.stderr) == (BASIS, {"token": TOKEN}, "")
-
-
-@pytest.mark.parametrize("row", PRINTED, ids=[row[0] for row in PRINTED])
-def test_line_of_kubeadm_in_quotes(image, row):
-    done = image.run(row[1])
-    assert done.returncode == 0 and done.stderr.count("token on the command line") == 1 and "`node-bootstrap setup -`" in done.stderr
-    assert (image.discovery(), image.credentials()) == (BASIS, {"token": TOKEN})
-
-
-def test_options_beside_a_line_from_standard_input(image):
-    image.good("--node-name=a - --ca-cert-hash " + PIN_2, stdin=f"kubeadm join {GOOD} --cri-socket unix:///run/c.sock")
-    assert image.document() == {"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "discovery": {**BASIS, "caCertHashes": [PIN, PIN_2]},
-                                "node": {"name": "a"}, "kubelet": {"criSocket": "unix:///run/c.sock"}}
-
-
 # name, words, what is read, what is said
 BAD_LINES = [
     ("nothing", "-", "\n", "the pasted line is empty"),
     ("two readers", "- --token-file=-", "kubeadm join 10.0.0.1", "'-' and '--token-file=-' cannot both read standard input"),
-    ("a line twice", "- -", f"kubeadm join {GOOD}", "unexpected argument"),
-    ("a line in a line", "-", f"kubeadm join {GOOD} -", "unexpected argument"),
+    ("a line twice", "- -", f"kubeadm join {GOOD}", "unexpected: argument 4 (1 characters); expected one HOST:PORT"),
+    ("a line in a line", "-", f"kubeadm join {GOOD} -", "unexpected: word 8 of the pasted line (1 characters); expected one HOST:PORT"),
     ("a zero byte", "-", f"kubeadm join {GOOD}\0 --node-name a", "a zero byte"),
     ("too many words", "-", "x " * 1000, "more than 128 words"),
     ("too many words behind it", "-" + " --all" * 4000, f"kubeadm join {GOOD}", "more than 128 words"),
     ("a control plane node", "-", f"kubeadm join {GOOD} --control-plane", "workers"),
-    ("an unknown option", "-", f"kubeadm join {GOOD} --frobnicate", "unknown option '--frobnicate'"),
+    ("an old control plane node", "-", f"kubeadm join {GOOD} --experimental-control-plane", "'--experimental-control-plane' is for a control plane node; node-bootstrap joins only workers"),
+    ("an unknown option", "-", f"kubeadm join {GOOD} --frobnicate", "unknown option: word 8 of the pasted line (12 characters)"),
+    ("a token that is broken in two", "-", f"kubeadm join 10.0.0.1:6443 --token {TOKEN[:7]}\n{TOKEN[7:]} --discovery-token-ca-cert-hash {PIN}",
+     "word 6 of the pasted line (16 characters); expected one HOST:PORT; use --endpoint for more; '--token' before it is no whole token: 16 characters are missing after the dot"),
+    ("a token without a blank before it", "-", f"kubeadm join 10.0.0.1:6443 --token{TOKEN}", "word 4 of the pasted line (30 characters) begins with '--token'; put a blank or '=' before the value"),
     ("an error of kubeadm", "-", "error: timed out waiting for the condition\n", "the API server: expected HOST:PORT"),
     ("a token without its value", "-", f"kubeadm join 10.0.0.1:6443 --token --discovery-token-ca-cert-hash {PIN}", "'--token' requires TOKEN"),
-    ("a token where the address belongs", "-", f"kubeadm join {TOKEN}", "found a token"),
-    ("another command of kubeadm", "-", "kubeadm init --v=5", "unexpected argument 'init': expected `kubeadm join HOST:PORT ...`"),
+    ("a token where the address belongs", "-", f"kubeadm join {TOKEN}", "found 23 characters; a token belongs in the credential node-bootstrap.token"),
+    ("another command of kubeadm", "-", "kubeadm init --v=5", "unexpected: word 2 of the pasted line (4 characters); expected `kubeadm join HOST:PORT ...`"),
 ]
 
 
@@ -201,12 +153,6 @@ BAD_LINES = [
 def test_bad_line_from_standard_input(image, row):
     _, words, text, expected = row
     image.refused("usage", words, expected, stdin=text)
-
-
-def test_phases_of_kubeadm_are_named_once_as_ignored(image):
-    done = image.good(f"kubeadm join {GOOD} --ignore-preflight-errors=Swap --ignore-preflight-errors=CRI --skip-phases preflight --patches /p -v 5 --v=5")
-    assert done.stderr.count("ignored") == 1
-    assert "--ignore-preflight-errors, --skip-phases, --patches, --v\n" in done.stderr
 
 
 # name, code, words, what is said
@@ -219,18 +165,24 @@ REFUSED = [
     ("token twice", "usage", f"{GOOD} --token {OTHER}", ["'--token' may be used only once"]),
     ("three tokens", "usage", f"{GOOD} --discovery-token {TOKEN} --tls-bootstrap-token {TOKEN}", ["'--token' cannot be combined"]),
     ("node name twice", "usage", f"{GOOD} --node-name a --node-name b", ["'--node-name' may be used only once"]),
-    ("two endpoints as words", "usage", f"10.0.0.2:6443 {GOOD}", ["unexpected argument", "--endpoint"]),
-    ("a token as endpoint", "usage", TOKEN, ["found a token"]),
-    ("a misspelt command of kubeadm", "usage", f"kubeadm jion {GOOD}", ["unexpected argument 'jion': expected `kubeadm join HOST:PORT ...`"]),
-    ("a token in place of the command of kubeadm", "usage", f"sudo kubeadm {TOKEN}", ["unexpected argument of 23 bytes: expected `kubeadm join"]),
-    ("a word that is no address", "usage", f"foo --token {TOKEN} --ca-cert-hash {PIN}", ["unexpected argument 'foo': expected `kubeadm join"]),
-    ("an endpoint that is a URL", "usage", f"https://10.0.0.1:6443 --token {TOKEN}", ["HOST:PORT"]),
+    ("two endpoints as words", "usage", f"10.0.0.2:6443 {GOOD}", ["unexpected: argument 4 (13 characters)", "--endpoint"]),
+    ("a token as endpoint", "usage", TOKEN, ["a token belongs in the credential"]),
+    ("a misspelt command of kubeadm", "usage", f"kubeadm jion {GOOD}", ["unexpected: argument 4 (4 characters); expected `kubeadm join HOST:PORT ...`"]),
+    ("a token in place of the command of kubeadm", "usage", f"sudo kubeadm {TOKEN}", ["unexpected: argument 5 (23 characters); expected `kubeadm join"]),
+    ("a word that is no address", "usage", f"foo --token {TOKEN} --ca-cert-hash {PIN}", ["unexpected: argument 3 (3 characters); expected `kubeadm join"]),
+    ("an endpoint that is a URL", "usage", f"https://10.0.0.1:6443 --token {TOKEN}", ["HOST:PORT", "; leave out the scheme, such as https://; see"]),
+    ("an endpoint with another scheme", "usage", f"{GOOD} --endpoint HTTP://a", ["; leave out the scheme"]),
+    ("an endpoint with a dot at the end", "usage", f"api.example.com.:6443 --token {TOKEN}", ["; leave out the dot at the end of the name; see"]),
+    ("IPv6 without brackets", "usage", f"kubeadm join fd00:20::2:6443 --token {TOKEN}", ["an IPv6 address without brackets; with them, it may be [fd00:20::2]:6443; see"]),
+    ("IPv6 without brackets, with the port of https", "usage", f"2001:DB8::1:443 --token {TOKEN}", ["it may be [2001:db8::1]:443"]),
+    ("IPv6 without brackets and port", "usage", f"kubeadm join fd00:20::2 --token {TOKEN}", ["it may be [fd00:20::2]:6443"]),
+    ("a name of 64 characters", "node-name-invalid", f"{GOOD} --node-name {'abc.' * 15}abcd", ["has 64 characters", "kubernetes.io/hostname", "set node.name to a shorter one"]),
     ("a hash without its type", "usage", f"10.0.0.1 --token {TOKEN} --ca-cert-hash {PIN[7:]}", ["sha256: and 64 hex digits", "it does not begin with 'sha256:'"]),
     ("a hash that is too short", "usage", f"10.0.0.1 --token {TOKEN} --ca-cert-hash {PIN[:-1]}", ["sha256: and 64 hex digits", "it has 63 hex digits"]),
     ("an empty value", "usage", f"{GOOD} --node-name=", ["'--node-name' is empty"]),
     ("standard input twice", "usage", "10.0.0.1 --token-file=- --discovery-file=-", ["'--token-file=-'", "'--discovery-file=-'", "standard input"]),
     ("a relative folder of settings", "usage", f"{GOOD} --config-directory=etc", ["--config-directory"]),
-    ("an unknown option", "usage", f"{GOOD} --discovery-tokens x", ["unknown option '--discovery-tokens'"]),
+    ("an unknown option", "usage", f"{GOOD} --discovery-tokens x", ["argument 8 (18 characters) begins with '--discovery-token'"]),
     ("a malformed token", "usage", f"10.0.0.1 --token x.y --ca-cert-hash {PIN}", ["node-bootstrap.token", "3 bytes", "it has 1 characters before the dot and 1 after it, expected 6 and 16; run"]),
     ("a malformed time limit", "usage", f"{GOOD} --timeout=soon", ["'--timeout'", "infinity"]),
     ("a malformed node name", "usage", f"{GOOD} --node-name=a_b", ["'--node-name': expected a DNS-1123 subdomain"]),

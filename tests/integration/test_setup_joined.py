@@ -20,13 +20,11 @@ K3S = "K10@K3S@::node:0123456789abcdef"
 SAME = [
     ("its pin", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@", True),
     ("its pin and another", f"10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@,{PIN}", True),
-    ("its pin and the name of the node", f"10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name {NODE}", True),
-    ("its server, without a pin", "10.0.0.1:6443 --token @OTHER@ --discovery-token-unsafe-skip-ca-verification", True),
-    ("its endpoint, without a pin", "10.0.0.2:6443 --token @OTHER@ --discovery-token-unsafe-skip-ca-verification", True),
     ("the hash in a token of k3s", f"10.0.0.9 --token {K3S}", True),
     ("a token alone", "--token @OTHER@", True),
-    ("another server, without a pin", "10.0.0.9 --token @OTHER@ --discovery-token-unsafe-skip-ca-verification", False),
+    ("a server, without a pin", "10.0.0.1:6443 --token @OTHER@ --discovery-token-unsafe-skip-ca-verification", False),
     ("another hash in a token of k3s", f"10.0.0.1 --token K10{64 * 'a'}::node:0123456789abcdef", False),
+    ("the name of the node", f"10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name {NODE}", False),
     ("another node name", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name another", False),
     ("a socket that is not set", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --cri-socket unix:///run/c.sock", False),
     ("kubelet's configuration", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --config-from=cluster", False),
@@ -45,9 +43,42 @@ def test_joined_machine_is_left_alone(joined, row):
     k3s = hashlib.sha256(joined.ca.pem).hexdigest()
     done = joined.setup(words.replace("@PIN@", joined.pin).replace("@OTHER@", OTHER).replace("@K3S@", k3s))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert ("already joined (" in done.stdout and "; unchanged" in done.stdout) is is_same
+    assert ("already joined (" in done.stdout and "; nothing to write" in done.stdout) is is_same
     assert ("would write " in done.stdout) is not is_same, done.stdout
     assert "would enable   node-bootstrap.service\n" in done.stdout, "the service is not enabled"
+
+
+ADDRESSES = 'discovery.endpoints: ["10.0.0.1:6443", "10.0.0.2:6443"] -> '
+# On a machine that lists two API servers and its pin: name, words, what differs; "" if nothing does
+ASKED = [
+    ("the other API server", "10.0.0.2 --token @OTHER@ --ca-cert-hash @PIN@", ""),
+    ("an API server, without a pin", "10.0.0.2 --token @OTHER@", ""),
+    ("an API server that is not listed", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@", ADDRESSES + '["10.0.0.9:6443"]\n'),
+    ("another port", "10.0.0.2:8443 --token @OTHER@ --ca-cert-hash @PIN@", ADDRESSES + '["10.0.0.2:8443"]\n'),
+    ("a pin more", f"10.0.0.2 --token @OTHER@ --ca-cert-hash @PIN@,{PIN}", f'discovery.caCertHashes: ["@PIN@"] -> ["@PIN@", "{PIN}"]\n'),
+    ("kubelet's configuration", "10.0.0.2 --token @OTHER@ --ca-cert-hash @PIN@ --config-from=cluster", "kubelet.configFrom: (not set) -> cluster\n"),
+    ("all settings", "--config=@CONFIG@", ADDRESSES + '["10.0.0.2:6443"]\nnode.taints: ["a=b:NoSchedule"] -> (not set)\n'),
+]
+
+
+@pytest.mark.parametrize("row", ASKED, ids=[row[0] for row in ASKED])
+def test_what_is_asked_for_differs(joined, row):
+    """A join command names one of several API servers, and is silent about taints. The token is written only with --force."""
+    _, words, differences = row
+    discovery = f"discovery: {{endpoints: [10.0.0.1, 10.0.0.2], caCertHashes: ['{joined.pin}']}}\n"
+    joined.machine.put("etc/node-bootstrap/config.yaml.d/50-setup.yaml", HEADER + discovery + "node: {taints: ['a=b:NoSchedule']}\n")
+    joined.machine.put("etc/join.yaml", HEADER + discovery.replace("10.0.0.1, ", "") + f"bootstrap: {{token: {OTHER}}}\n", 0o600)
+    words = words.replace("@OTHER@", OTHER).replace("@PIN@", joined.pin).replace("@CONFIG@", "/etc/join.yaml")
+    done = joined.setup(words)
+    assert "already joined (" in done.stdout and "would write" not in done.stdout
+    if not differences:
+        assert done.returncode == 0 and "; nothing to write\n" in done.stdout and " -> " not in done.stdout, done.stderr
+        return
+    assert done.returncode == int(FAILURES["setup-conflict"]["exit"]) and "node-bootstrap: setup-conflict: " in done.stderr, done.stderr
+    assert differences.replace("@PIN@", joined.pin) in done.stdout
+    done = joined.setup(words + " --force")
+    assert done.returncode == 0 and [line.split()[2] for line in done.stdout.splitlines() if line.startswith("would write")] == [
+        "/etc/node-bootstrap/config.yaml.d/50-setup.yaml", "/etc/credstore/node-bootstrap.token"], done.stderr
 
 
 def test_enabled_service_of_a_joined_machine(joined):
@@ -97,7 +128,7 @@ def test_machine_whose_certificate_has_expired_is_set_up(joined):
     assert done.returncode == 0 and "already joined" not in done.stdout and "node-bootstrap.token (mode 0600" in done.stdout
 
 
-@pytest.mark.parametrize("words", ["", "--json", f"10.0.0.9 --token {OTHER} --ca-cert-hash @PIN@"])
+@pytest.mark.parametrize("words", ["", "--json", f"10.0.0.1 --token {OTHER} --ca-cert-hash @PIN@"])
 def test_changed_host_name_is_recorded_by_hand(joined, words):
     """Automation that repeats setup would turn a copy into the original."""
     joined.machine.put(Machine.RECORD, json.dumps({**RECORD, "hostName": "node-0"}))

@@ -144,7 +144,17 @@ def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
 def test_masked(manager, tmp_path, masked):
     manager.units.update(dict.fromkeys((UNIT, GATE), AT_REST) | {masked: {**AT_REST, "LoadState": "masked"}})
     done = run(tmp_path, *SETUP)
-    assert f"{masked} is masked" in done.stderr and manager.calls == []
+    assert f"unit-masked: {masked} is masked; nothing was written: once this is repaired, run the same command again" in done.stderr
+    assert "wrote" not in done.stdout and manager.calls == []
+
+
+def test_damaged_document_of_an_earlier_setup(tmp_path):
+    """Only that one can be replaced."""
+    damaged = [run(tmp_path, *SETUP, "--no-start", inside=INSIDE.replace('"$@"\n', f'mkdir -p /etc/node-bootstrap/config.yaml.d\necho "a: [" >/etc/node-bootstrap/{name}\n"$@"\n'))
+               for name in ("config.yaml.d/50-setup.yaml", "config.yaml")]
+    for done, is_replaceable in zip(damaged, (True, False)):
+        assert done.returncode == int(FAILURES["settings-malformed"]["exit"]) and "wrote" not in done.stdout
+        assert ("; use --force to replace '/etc/node-bootstrap/config.yaml.d/50-setup.yaml'" in done.stderr) is is_replaceable, done.stderr
 
 
 def test_kubelet_that_has_only_just_started(manager, tmp_path):
@@ -208,7 +218,7 @@ def test_status_of_the_previous_run_is_not_shown(manager, tmp_path):
     """systemd keeps it until the service starts again, which may have to wait for another unit."""
     old = {**AT_REST, "ActiveState": "inactive", "StatusText": "Joined long ago"}
     manager.units[UNIT] = [old, {**old, "Job": (1, "/job")}, {**AT_REST, "ActiveState": "active", "StatusText": "Joined now"}]
-    done = run(tmp_path, *SETUP)
+    done = run(tmp_path, *SETUP, "--wait=joined")
     assert done.returncode == 0 and "* Joined now\n" in done.stdout and "long ago" not in done.stdout
 
 

@@ -53,13 +53,18 @@ def test_kubelet(place, row):
     assert kubelet.get("active") or "exit status" not in found["message"] and "cannot load" not in found["message"]
 
 
-@pytest.mark.parametrize("ended, kind", [(30, "joined"), (10, "kubelet-crashing")], ids=["before the join", "after it"])
-def test_kubelet_that_was_started_again(place, ended, kind):
+@pytest.mark.parametrize("ended, is_crashing", [(30, False), (10, True)], ids=["before the join", "after it"])
+@pytest.mark.parametrize("kubelet, kind", [({"age": 5}, "joined"), ({"active": "activating", "sub": "auto-restart", "ExecMainStatus": 255}, "kubelet-stopped"),
+                                           ({"active": "activating", "sub": "start-pre"}, "kubelet-stopped"), ({"active": "failed", "sub": "failed"}, "kubelet-stopped")],
+                         ids=["was started again", "waits for its restart", "is being started again", "is not started again"])
+def test_kubelet_that_ended(place, kubelet, kind, ended, is_crashing):
     """Before the join, it lacked its files."""
     place.put_socket()
-    place.manager.units[UNIT] = {**place.manager.units[UNIT], "ActiveEnterTimestampMonotonic": ago(20)}
-    place.kubelet(age=5, ActiveExitTimestampMonotonic=ago(ended), **AGAIN)
-    assert place.state()[0]["state"] == kind
+    place.journal.write()
+    place.service["ActiveEnterTimestampMonotonic"] = ago(20)
+    is_last = kubelet.get("sub") in ("auto-restart", "failed")
+    place.kubelet(**kubelet, ActiveExitTimestampMonotonic=ago(ended), InactiveEnterTimestampMonotonic=ago(ended if is_last else 5.1), **AGAIN)
+    assert place.state()[0]["state"] == ("kubelet-crashing" if is_crashing else kind)
 
 
 @pytest.mark.parametrize("kubelet", [{"active": "inactive", "sub": "dead"}, {"active": "failed", "sub": "failed", **AGAIN}], ids=["stopped", "failed before"])
@@ -190,14 +195,25 @@ def test_sentences_of_a_machine_that_has_not_joined(place):
     assert place.state()[0]["message"] == f"{UNIT} is queued behind second.service, which has been starting since 2026-01-02T03:04:05Z"
 
 
-@pytest.mark.parametrize("active, is_named", [("inactive", True), ("active", False), ("", False)])
-def test_how_to_start_the_join(place, active, is_named):
+@pytest.mark.parametrize("active, file, named", [("inactive", "enabled", f"`systemctl start {UNIT}`"), ("inactive", "disabled", f"`systemctl enable --now {UNIT}`"),
+                                                 ("active", "enabled", None), ("", "", None)])
+def test_how_to_start_the_join(place, active, file, named):
     """The service was stopped, or never started."""
     for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
         place.machine.target(path).unlink()
-    place.service.update(ActiveState=active, SubState="dead")
+    place.service.update(ActiveState=active, SubState="dead", UnitFileState=file)
     assert place.state()[0]["state"] == "not-joined"
-    assert (f"`systemctl start {UNIT}`" in place.run("status").stdout) is is_named
+    said = place.run("status").stdout
+    assert [words for words in (f"`systemctl start {UNIT}`", f"`systemctl enable --now {UNIT}`") if words in said] == [named] * bool(named)
+
+
+@pytest.mark.parametrize("file", ["enabled", "disabled"])
+def test_service_that_the_next_boot_does_not_start(place, file):
+    place.put_socket()
+    place.service["UnitFileState"] = file
+    found = json.loads(place.run("check", "--local", "--json").stdout)
+    rows = [row["state"] for row in step_of(found, "state")["rows"] if f"`systemctl enable {UNIT}`" in row["text"]]
+    assert rows == ["doubt"] * (file == "disabled")
 
 
 @pytest.mark.parametrize("argument, is_wrong", [("node-9", False), ("node-8", True)], ids=["of the join", "of the administrator"])
@@ -312,13 +328,55 @@ def test_setup_of_a_kubelet_that_was_repaired(place):
 
 def test_setup_of_a_kubelet_that_ends_again(place):
     place.put_socket()
-    begin, units = time.monotonic(), [place.kubelet(age=0, NRestarts=n) for n in (3, 4)]
-    place.manager.units[KUBELET] = lambda: {**units[time.monotonic() > begin + 2], "ActiveEnterTimestampMonotonic": ago(0.5)}
-    failed(place.setup(), "kubelet-down", "kubelet ended 4 times and was started again ")
+    unit = place.kubelet(age=0, NRestarts=3)
+    place.manager.units[KUBELET] = lambda: {**unit, "ActiveEnterTimestampMonotonic": ago(0.5), "ActiveExitTimestampMonotonic": ago(0.6)}
+    failed(place.setup(), "kubelet-down", "kubelet ended 3 times and was started again ")
 
 
-def test_setup_of_a_kubelet_that_is_not_started(place):
-    """It is nobody's to wait for."""
-    place.kubelet("inactive", "dead", UnitFileState="disabled")
+def test_setup_of_a_kubelet_that_ended_before_the_join(place):
+    """It waits for its restart by systemd, which counts that as one more; setup restarts it at once."""
+    place.put_socket()
+    ended, calls, looks = ago(5), place.manager.calls, []
+    before = {"ExecMainStatus": 255, "ActiveExitTimestampMonotonic": ended, "StateChangeTimestampMonotonic": ended}
+    waits = place.kubelet("activating", "auto-restart", NRestarts=2, InactiveEnterTimestampMonotonic=ended, **before)
+    stops = place.kubelet("deactivating", "stop-sigterm", NRestarts=3, Job=(1, "/job"), **before)
+    runs = place.kubelet(NRestarts=3, **before)
+
+    def start(_):
+        place.service.update(ActiveState="active", SubState="exited", ActiveEnterTimestampMonotonic=ago(0))
+
+    def look():
+        if not any(method == "RestartUnit" for method, _ in calls):
+            return waits
+        looks.append(ago(0))
+        return stops if len(looks) < 4 else {**runs, "ActiveEnterTimestampMonotonic": looks[3]}
+
+    place.service.update(ActiveState="inactive", SubState="dead")
+    place.manager.on_start = start
+    place.manager.units[KUBELET] = look
     done = place.setup()
-    assert done.returncode == 0 and done.stdout.endswith("`systemctl enable --now kubelet.service`\n") and "joined, but kubelet cannot start: " in done.stdout, done
+    assert done.returncode == 0 and done.stdout.endswith("kubelet runs\n"), done
+    assert [call for call in calls if call[0] == "RestartUnit"] == [("RestartUnit", f"{KUBELET} replace")]
+
+
+@pytest.mark.parametrize("unit, words", [({"LoadState": "masked", "UnitFileState": "masked"}, "is masked: `systemctl unmask kubelet.service`"),
+                                         ({"UnitFileState": "disabled"}, "is disabled: `systemctl enable --now kubelet.service`")], ids=["masked", "disabled"])
+def test_setup_of_a_kubelet_that_is_not_started(place, unit, words):
+    place.kubelet("inactive", "dead", **unit)
+    failed(place.setup(), "kubelet-unprepared", f"joined, but kubelet cannot start: {KUBELET} {words}")
+
+
+def test_setup_without_kubelet(place):
+    """It may be installed later."""
+    place.manager.units[KUBELET] = {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "Job": (0, "/")}
+    done = place.setup()
+    assert done.returncode == 0 and "joined, but kubelet cannot start: kubelet.service does not exist" in done.stdout, done
+
+
+@pytest.mark.parametrize("wanted_by", [[], ["multi-user.target"]])
+def test_setup_of_a_kubelet_that_the_next_boot_does_not_start(place, wanted_by):
+    place.put_socket()
+    place.kubelet(UnitFileState="disabled", WantedBy=[GATE, *wanted_by])
+    done = place.setup()
+    assert done.returncode == 0 and "kubelet runs\n" in done.stdout
+    assert done.stdout.endswith(f"{KUBELET} is disabled, so it does not start at the next boot: `systemctl enable {KUBELET}`\n") is not wanted_by

@@ -21,7 +21,6 @@ MALFORMED = [
     ("capital letter", b"abcdef.0123456789abcdeF"),
     ("character that is none of them", b"abcdef.0123456789abcd-f"),
     ("blank before", b" " + TOKEN.encode()),
-    ("blank after", TOKEN.encode() + b" "),
     ("a newline within", TOKEN.encode() + b"\r\n\n" + TOKEN.encode()),
     ("newline before", b"\n" + TOKEN.encode()),
     ("NUL after", TOKEN.encode() + b"\0"),
@@ -61,11 +60,11 @@ def test_malformed(world, data):
 
 
 @pytest.mark.parametrize("name", ["token", "tls-bootstrap-token"])
-@pytest.mark.parametrize("end, is_told", [("", False), ("\n", False), ("\r\n", True), ("\n\n", True), ("\r\n\r\n", True)], ids=ascii)
+@pytest.mark.parametrize("end, is_told", [("", False), ("\n", False), ("\r\n", True), ("\n\n", True), ("\r\n\r\n", True), (" ", True), ("\t\n", True)], ids=ascii)
 def test_line_ends_after_it_are_ignored(world, name, end, is_told):
     world.machine.set_credential(name, TOKEN + end)
     run = world.machine.join().joined()
-    assert run.stderr.count(f"the credential 'node-bootstrap.{name}' ends with more than one newline, or with CRLF") == is_told
+    assert run.stderr.count(f"the credential 'node-bootstrap.{name}' ends with more than one newline, or with other white space") == is_told
 
 
 def test_encrypted(world):
@@ -109,7 +108,6 @@ def test_not_from_the_environment_or_the_command_line(world):
     (world.machine.credentials / "node-bootstrap.token").unlink()
     world.machine.join(environment={"TOKEN": TOKEN, "NODE_BOOTSTRAP_TOKEN": TOKEN}).failed("token-missing", 66)
     assert world.machine.start("node-bootstrap", "join", "--token=" + TOKEN).wait().exit == 64
-    world.machine.runs[-1].lines.clear()        # an unknown option may be quoted; it was typed by a person just now
 
 
 def test_nowhere_during_the_join(world):

@@ -7,7 +7,6 @@ import pytest
 
 from common import csrs, faults
 from common.wait import until
-from .kubelet_config import config_map
 from .processes import nobody_left
 
 pytestmark = pytest.mark.each_release
@@ -95,14 +94,6 @@ def test_endpoint_dies_and_the_server_can_be_reached(world):
     until(lambda: late.server.seen("watch"), "the machine watches at the other server")
     csrs.approve()(world.cluster, world.csrs()[0])
     run.wait().joined()
-
-
-def test_kubelets_configuration_is_read_through_the_endpoint(world):
-    name_server(world, world.closing(faults.BlackHole()).endpoint)
-    world.machine.configure(world.server, kubelet={"configFrom": "cluster"})
-    world.server.on("other", lambda request: config_map() if request.path.endswith("/kubelet-config") else None)
-    world.machine.join().joined()
-    assert (world.machine.state / "kubelet-config.yaml").exists()
 
 
 def test_stopped_while_the_endpoint_is_silent_as_well(world):

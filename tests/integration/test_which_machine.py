@@ -309,7 +309,7 @@ def test_environment_file_cannot_be_written(world):
 # A host name that is set late.
 
 @ROOT_ONLY
-@pytest.mark.parametrize("name", ["localhost", "localhost.localdomain", "(none)"])
+@pytest.mark.parametrize("name", ["localhost", "localhost.localdomain", "(none)", "LOCALHOST", "localhost.lan", "Localhost.example.com"])
 def test_late_host_name(world, name):
     """The join waits for it, without a request, and goes on."""
     machine = world.machine

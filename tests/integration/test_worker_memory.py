@@ -53,8 +53,9 @@ def children_of(pid):
 
 
 def children_of_join(world):
-    """The launcher, then the processes of connections."""
-    return children_of(children_of(world.machine.current().pid)[0])
+    """The launcher, then the processes of connections. join is a child of the runner, the only child of install."""
+    [runner] = children_of(world.machine.current().pid)
+    return children_of(children_of(runner)[0])
 
 
 def signal_launcher(world, number):

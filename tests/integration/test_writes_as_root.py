@@ -193,10 +193,11 @@ def test_no_process_is_killed_by_its_number(machine, group, program, strace):
 
 
 def test_process_that_has_left_the_group(machine, group, program, strace):
-    """It is not killed, since it could have got the number of one that was in the group. The sweeper stops when it has its descriptor."""
+    """It is not killed, since it could have got the number of one that was in the group. The runner stops when it
+    has its descriptor; its first one is that of the child."""
     other, trace = group.with_name(f"{group.name}-other"), machine.path / "trace"
     run = start_in(machine, group, program=program("sleep infinity &\n"),
-                   tracer=[strace, "-f", "-o", str(trace), "-e", "trace=pidfd_open,pidfd_send_signal", "-e", "inject=pidfd_open:signal=SIGSTOP:when=1"])
+                   tracer=[strace, "-f", "-o", str(trace), "-e", "trace=pidfd_open,pidfd_send_signal", "-e", "inject=pidfd_open:signal=SIGSTOP:when=2"])
     sweeper = until(lambda: trace.exists() and re.search(r"^(\d+) +--- stopped by SIGSTOP", trace.read_text(), re.MULTILINE), "the sweeper stops")[1]
     parent = pathlib.Path(f"/proc/{sweeper}/stat").read_text().split()[3]
     [left] = set((group / "cgroup.procs").read_text().split()) - {sweeper, parent}

@@ -21,6 +21,11 @@ def to_base64(world):
     return base64.encodebytes(world.document().encode())
 
 
+def pad(text):
+    """Base64 that ends with = ."""
+    return base64.b64encode((text + "\n" * (len(text) % 3 == 0)).encode())
+
+
 def to_gzip(world):
     return gzip.compress(world.document().encode())
 
@@ -69,7 +74,19 @@ FORMS = [
     CloudCase("cloud-config with an error", gives(lambda world: cloud_config(world) + "\t- [\n"), *MALFORMED),
     CloudCase("document with an error", gives(lambda world: world.document() + "unknown: true\n"), *INVALID, "user data of Amazon EC2", "unknown"),
     CloudCase("cloud-config with a key of ours that is unknown", gives(lambda world: cloud_config(world) + "  unknown: true\n"), *INVALID, "unknown"),
-    CloudCase("invalid token", gives(lambda world: world.document("sesame")), "token-malformed", 65, "user data of Amazon EC2"),
+    CloudCase("invalid token", gives(lambda world: world.document("sesame")), *MALFORMED, "user data of Amazon EC2", "Correct the user data"),
+    CloudCase("invalid token of k3s", gives(lambda world: world.document("K10mysecret::server:abc")), *MALFORMED, "begins with K10 and 64 hex digits", "Correct the user data"),
+    CloudCase("invalid token in a JoinConfiguration", gives(lambda world: join_configuration(world).replace(TOKEN, "abcdef.0123")), *MALFORMED, "Correct the user data"),
+    CloudCase("template with CR LF and empty lines", gives(lambda world: "## template: jinja\r\n\r\n" + cloud_config(world).replace("\n", "\r\n"))),
+    CloudCase("MIME from its first boundary", gives(lambda world: mime(world).partition("\n\n")[2].replace("Content", "MIME-Version: 1.0\nContent", 1)), *MISSING, "is a MIME message; "),
+    CloudCase("MIME in an mbox", gives(lambda world: "From nobody Mon Nov 30 02:46:47 2026\n" + mime(world)), *MISSING, "is a MIME message; "),
+    CloudCase("UTF-16", gives(lambda world: cloud_config(world).encode("utf-16")), *MISSING, "is text in UTF-16; node-bootstrap reads UTF-8"),
+    CloudCase("UTF-16 in base64, as of PowerShell", gives(lambda world: base64.b64encode(world.document().encode("utf-16-le"))), *MISSING, "is text in UTF-16, in base64; "),
+    CloudCase("--- before the first line", gives(lambda world: "---\n" + cloud_config(world)), *MISSING, "does not begin with #cloud-config; make #cloud-config its first line"),
+    CloudCase("no first line", gives(lambda world: cloud_config(world).removeprefix("#cloud-config\n")), *MISSING, "does not begin with #cloud-config; "),
+    CloudCase("indented document", gives(lambda world: "".join(f"    {line}\n" for line in world.document().splitlines())), *MISSING, "is no such document; "),
+    CloudCase("base64 of base64", gives(lambda world: base64.b64encode(to_base64(world))), *MISSING, "is base64, in base64; encode it only once"),
+    CloudCase("base64 without =", gives(lambda world: pad(world.document()).rstrip(b"=")), *MISSING, "is incomplete base64; encode it again"),
 ]
 
 
@@ -87,6 +104,6 @@ FORBIDDEN = [
                        ("kubelet.caFile", "/etc/passwd"), ("metadata.provider", "none"),
                        ("discovery.file", "/etc/shadow"))
 ] + [
-    CloudCase(argument, with_argument(argument), *INVALID, argument.split("=", maxsplit=1)[0], "config.yaml")
+    CloudCase(argument, with_argument(argument), *INVALID, "kubelet.extraArgs[0]", "config.yaml")
     for argument in ("config=/tmp/x", "authorization-mode=AlwaysAllow", "pod-manifest-path=/tmp", "node-labels-x=1")
 ]

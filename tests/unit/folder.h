@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,23 @@ static inline int folder_remove_one(const char *path, const struct stat *st, int
         return remove(path);
 }
 
-static inline void folder_make(struct folder *folder) {
-        (void)snprintf(folder->path, sizeof(folder->path), "/tmp/node-bootstrap-test-XXXXXX");
-        assert_non_null(mkdtemp(folder->path));
+static inline bool folder_make_below(struct folder *folder, const char *parent) {
+        (void)snprintf(folder->path, sizeof(folder->path), "%s/node-bootstrap-test-XXXXXX", parent);
+        if (!mkdtemp(folder->path))
+                return false;
         folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         assert_true(folder->fd >= 0);
+        return true;
+}
+
+static inline void folder_make(struct folder *folder) {
+        assert_true(folder_make_below(folder, "/tmp"));
+}
+
+/* For thousands of fsync(2), which take a minute on a busy disk. Programs may not run there. */
+static inline void folder_make_in_memory(struct folder *folder) {
+        if (!folder_make_below(folder, "/dev/shm"))
+                folder_make(folder);
 }
 
 static inline void folder_remove(struct folder *folder) {

@@ -8,7 +8,7 @@
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/rfc3339.h"
 #include "base/macro.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 #define BODY_MAX ((size_t)16 * 1024)
 
@@ -89,6 +89,6 @@ int nb_automatic_approval_refuse(struct nb_admin *admin, const char *groups, boo
                        r < 0 ? unknown.detail
                              : "no controller is running, so requests stay pending: start "
                                "node-bootstrap-controller.service, or approve them with "
-                               "`node-bootstrap-admin approve`");
+                               "`node-bootstrap-admin requests approve`");
         return 0;
 }

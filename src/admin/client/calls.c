@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
-#include "admin/client/exchange_internal.h"
 #include "base/macro.h"
-#include "kube/object.h"
-#include "system/log.h"
+#include "kube_objects/object.h"
+#include "os/clock.h"
+#include "systemd/log.h"
+
+#define OWNERS_MAX 4096 /* bytes of metadata.ownerReferences */
 
 const struct nb_answer_codes nb_admin_codes = {
         .unauthorized = NB_ADMIN_UNAUTHORIZED,
@@ -26,139 +28,196 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
         nb_failure_add(f, "; server and CA are from %s", admin->origin);
 }
 
-/* The outcome of an answered call: 1 and the answer, or the failure of the call. A page is returned
- * once, and then the next page can be started. */
-static int take_answer(struct nb_exchange_call *call, bool is_page,
-                       struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        struct nb_http_answer copy = call->answer;
+/* --- One request --- */
 
-        if (is_page)
-                call->is_answered = false;
-        if (call->r < 0) {
-                *f = call->failure;
-                return call->r;
-        }
-        if (is_page) {
-                *ret_answer = TAKE(call->answer);
-                return 1;
-        }
-        copy.body = (struct nb_buffer)NB_BUFFER_INIT(copy.body.max);
-        if (call->answer.body.data)
-                nb_buffer_append(&copy.body, call->answer.body.data, call->answer.body.len);
-        if (copy.body.error < 0)
-                return nb_failure_set_memory(f);
-        *ret_answer = copy;
-        return 1;
-}
-
-/* With an exchange: -EINPROGRESS until the answer is there. */
-static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
-                     const struct nb_call *api_call, struct nb_http_answer *ret_answer,
-                     struct nb_failure *f) {
-        struct nb_exchange_call *own = call->list;
-        struct nb_http_request request = {
+/* How the request is sent. `what` must stay as long as the result. */
+static struct nb_call describe_call(const struct nb_admin_call *call, char what[static 384],
+                                    struct nb_http_request *ret_request) {
+        *ret_request = (struct nb_http_request){
                 .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
-                .body = call->body,
-                .body_len = call->body_len,
+                .body = call->body.len > 0 ? call->body.data : NULL,
+                .body_len = call->body.len,
                 .body_type = strcmp(call->method, "PATCH") == 0 ? "application/merge-patch+json"
                                                                 : NULL,
-                .timeout_ms = NB_ADMIN_TIMEOUT_MS,
+                .timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : NB_ADMIN_TIMEOUT_MS,
         };
-        int r;
-
-        if (!admin->exchange) {
-                r = nb_admin_renew_if_expired(admin, f);
-                if (r < 0)
-                        return r;
-                r = nb_api_perform(&admin->api, api_call, &request, ret_answer, f);
-                nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
-                return r;
-        }
-        if (!own)
-                own = nb_exchange_find(admin->exchange, call->method, call->path, f);
-        if (!own)
-                return -ENOMEM;
-        if (TAKE(own->is_new))
-                nb_admin_count(admin, own->r < 0 ? 0 : own->answer.status);
-        if (own->is_answered)
-                return take_answer(own, call->list, ret_answer, f);
-        if (own->transfer)
-                return -EINPROGRESS;
-        nb_buffer_wipe(&own->body);
-        own->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        if (call->body)
-                nb_buffer_append(&own->body, call->body, call->body_len);
-        if (own->body.error < 0)
-                return nb_failure_set_memory(f);
-        request.body = own->body.data;
-        r = nb_api_start(&admin->api, api_call, &request, &own->transfer, f);
-        admin->exchange->begun = own;
-        return r < 0 ? r : -EINPROGRESS;
+        snprintf(what, 384, "%s at", call->what);
+        return (struct nb_call){ what, call->path, NB_ADMIN_OBJECT_MAX, &nb_admin_codes };
 }
 
-int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
-                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        char what[256];
-        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &nb_admin_codes };
-        struct nb_http_answer answer = { 0 };
-        int r;
-
-        snprintf(what, sizeof(what), "%s at", call->what);
-        r = send_call(admin, call, &api_call, &answer, f);
-        if (r < 0) {
-                nb_admin_explain(admin, f);
-                return r;
-        }
+static void note_answer(struct nb_admin *admin, const struct nb_admin_call *call) {
+        nb_admin_count(admin, call->r < 0 ? 0 : call->answer.status);
+        if (call->r < 0)
+                return;
+        admin->date = call->answer.date;
+        admin->date_ms = nb_now_ms();
         /* The token may have been replaced, or revoked before its time. */
-        if (answer.status == 401)
+        if (call->answer.status == 401)
                 admin->expires_ms = 0;
-        if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
-            (answer.status == 410 && call->list) || nb_answer_is_not_found(&answer)) {
+}
+
+int nb_call_start(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
+        char what[384];
+        struct nb_http_request request;
+        const struct nb_call api_call = describe_call(call, what, &request);
+
+        if (call->body.error < 0)
+                return nb_failure_set(f, NB_INTERNAL, call->body.error, "%s: %m", call->what);
+        return nb_api_start(&admin->api, &api_call, &request, &call->transfer, f);
+}
+
+bool nb_call_take_done(struct nb_admin_call *call, struct nb_admin *admin,
+                       const struct nb_http_transfer *done) {
+        if (!call->transfer || call->transfer != done)
+                return false;
+        call->r = nb_http_finish(TAKE(call->transfer), &call->answer, &call->failure);
+        call->is_answered = true;
+        note_answer(admin, call);
+        return true;
+}
+
+int nb_call_perform(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
+        char what[384];
+        struct nb_http_request request;
+        const struct nb_call api_call = describe_call(call, what, &request);
+        int r = nb_admin_renew_if_expired(admin, f);
+
+        if (r < 0)
+                return r;
+        if (call->body.error < 0)
+                return nb_failure_set(f, NB_INTERNAL, call->body.error, "%s: %m", call->what);
+        call->r = nb_api_perform(&admin->api, &api_call, &request, &call->answer, &call->failure);
+        call->is_answered = true;
+        note_answer(admin, call);
+        return 0;
+}
+
+int nb_call_status(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
+        const struct nb_http_answer *answer = &call->answer;
+        struct nb_http_request ignored;
+        char what[384];
+        struct nb_call api_call;
+
+        if (call->r < 0) {
+                *f = call->failure;
+                nb_admin_explain(admin, f);
+                return call->r;
+        }
+        if ((answer->status >= 200 && answer->status <= 202) || answer->status == 409 ||
+            (answer->status == 410 && call->is_page) || nb_answer_is_not_found(answer)) {
                 admin->unusable_ms = 0;
-                admin->date = answer.date;
-                *ret_answer = answer;
-                return (int)answer.status;
+                return (int)answer->status;
         }
-        r = nb_answer_failure(&admin->api, &api_call, &answer, f);
-        nb_http_answer_done(&answer);
-        return r;
-}
-
-struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f) {
-        static const char null[] = "\\u0000";
-
-        for (size_t i = 0; i + strlen(null) <= len; i++) {
-                if (text[i] != '\\')
-                        continue;
-                if (memcmp(text + i, null, strlen(null)) == 0)
-                        memcpy(text + i, "\\ufffd", strlen(null));
-                i++; /* the escaped character, which may be a backslash */
-        }
-        return nb_json_parse(text ? text : "", len, what, NB_ANSWER_MALFORMED, f);
-}
-
-int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
-                  const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
-        const struct nb_admin_call call = { method, what, path, body ? body->data : NULL,
-                                            body ? body->len : 0 };
-        struct nb_http_answer answer = { 0 };
-        int r;
-
-        if (body && body->error < 0)
-                return nb_failure_set(f, NB_INTERNAL, body->error, "%s: %m", what);
-        r = nb_admin_perform(admin, &call, &answer, f);
-        if (r >= 0 && r < 300 && ret_json) {
-                *ret_json = nb_admin_parse(answer.body.data, answer.body.len, what, f);
-                r = ret_json->r < 0 ? ret_json->r : r;
-        }
-        nb_buffer_wipe(&answer.body); /* it may hold the Secret of a token */
-        return r;
+        api_call = describe_call(call, what, &ignored);
+        return nb_answer_failure(&admin->api, &api_call, answer, f);
 }
 
 /* The API server does not answer so, but something in front of it may. */
 static int refuse_conflict(const char *what, struct nb_failure *f) {
         return nb_failure_set_http(f, NB_ANSWER_MALFORMED, 409,
                                    "%s: expected an object, found status 409", what);
+}
+
+int nb_call_read(struct nb_admin_call *call, struct nb_admin *admin, struct nb_json *ret_json,
+                 struct nb_failure *f) {
+        struct nb_buffer *body = &call->answer.body;
+        int r = nb_call_status(call, admin, f);
+
+        if (r == 409)
+                return refuse_conflict(call->what, f);
+        if (r < 0 || r == 404)
+                return r < 0 ? r : 0;
+        *ret_json = nb_admin_parse(body->data, body->len, call->what, f);
+        return ret_json->r < 0 ? ret_json->r : 1;
+}
+
+void nb_call_interrupt(struct nb_admin_call *call) {
+        nb_http_cancel(TAKE(call->transfer));
+}
+
+void nb_call_done(struct nb_admin_call *call) {
+        nb_call_interrupt(call);
+        nb_buffer_wipe(&call->body);
+        nb_buffer_wipe(&call->answer.body);
+        nb_http_answer_done(&call->answer);
+        *call = (struct nb_admin_call){ 0 };
+}
+
+/* The quote that ends the string which begins here. U+0000 in it is replaced. */
+static char *end_string(char *at, const char *end) {
+        static const char null[] = "\\u0000";
+
+        while (++at < end && *at != '"') {
+                if (*at != '\\')
+                        continue;
+                if ((size_t)(end - at) >= strlen(null) && memcmp(at, null, strlen(null)) == 0)
+                        memcpy(at, "\\ufffd", strlen(null));
+                at++; /* the escaped character, which may be a backslash or a quote */
+        }
+        return at;
+}
+
+/* Empties the list that begins here, if it is longer than `max`. */
+static void empty_list(char *list, const char *end, size_t max) {
+        size_t depth = 0;
+        char *at = list;
+
+        do {
+                if (*at == '"')
+                        at = end_string(at, end);
+                else if (*at == '[' || *at == '{')
+                        depth++;
+                else if (*at == ']' || *at == '}')
+                        depth--;
+                at++;
+        } while (depth > 0 && at < end);
+        if (depth == 0 && (size_t)(at - list) > max)
+                memset(list + 1, ' ', (size_t)(at - list) - 2);
+}
+
+struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f) {
+        static const struct {
+                const char *start;
+                size_t max;
+        } lists[] = { { "\"managedFields\":[", 0 }, { "\"ownerReferences\":[", OWNERS_MAX } };
+        const char *end = text + len;
+
+        for (char *at = text; at < end; at++) {
+                const size_t left = (size_t)(end - at);
+
+                if (*at != '"')
+                        continue;
+                for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
+                        const size_t start_len = strlen(lists[i].start);
+
+                        if (left >= start_len && memcmp(at, lists[i].start, start_len) == 0)
+                                empty_list(at + start_len - 1, end, lists[i].max);
+                }
+                at = end_string(at, end);
+        }
+        return nb_json_parse(text ? text : "", len, what, NB_ANSWER_MALFORMED, f);
+}
+
+int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
+                  const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
+        _cleanup_(nb_call_done) struct nb_admin_call call = { .method = method };
+        int r;
+
+        snprintf(call.what, sizeof(call.what), "%s", what);
+        snprintf(call.path, sizeof(call.path), "%s", path);
+        if (body) {
+                call.body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
+                nb_buffer_append(&call.body, body->data, body->len);
+                call.body.error = body->error < 0 ? body->error : call.body.error;
+        }
+        r = nb_call_perform(&call, admin, f);
+        if (r >= 0)
+                r = nb_call_status(&call, admin, f);
+        if (r >= 0 && r < 300 && ret_json) {
+                *ret_json = nb_admin_parse(call.answer.body.data, call.answer.body.len, what, f);
+                r = ret_json->r < 0 ? ret_json->r : r;
+        }
+        return r;
 }
 
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
@@ -168,24 +227,44 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
         return r == 409 ? refuse_conflict(what, f) : r < 0 ? r : r != 404;
 }
 
-/* Reads one page. After a 410 it is the API server's answer, which
- * says where a list of the objects as they are now continues. */
-static int read_page(struct nb_admin *admin, const char *what, struct nb_exchange_call *list,
+/* --- Lists --- */
+
+static void prepare_page(struct nb_list *list, const char *what, const char *path) {
+        struct nb_admin_call *page = &list->page;
+
+        nb_call_done(page);
+        page->method = "GET";
+        page->is_page = true;
+        snprintf(page->what, sizeof(page->what), "%s", what);
+        /* The continue token is base64url, so it needs no escape in a URL. */
+        snprintf(page->path, sizeof(page->path), "%s%climit=%d%s%s", path,
+                 strchr(path, '?') ? '&' : '?', NB_ADMIN_PAGE >> list->n_halved,
+                 list->next[0] ? "&continue=" : "", list->next);
+}
+
+/* Adds the name of the only object of a page, which the API server writes first. */
+static void name_object(const char *items, size_t len, struct nb_failure *f) {
+        static const char key[] = "\"name\":\"";
+        const char *name = memmem(items, len, key, strlen(key)), *end = NULL;
+
+        if (name) {
+                name += strlen(key);
+                end = memchr(name, '"', len - (size_t)(name - items));
+        }
+        if (end)
+                nb_failure_add(f, "; its name is '%.*s'",
+                               end - name < 256 ? (int)(end - name) : 256, name);
+}
+
+/* Reads the page. After a 410 it is the API server's answer, which says where a list of the objects
+ * as they are now continues. */
+static int read_page(struct nb_list *list, struct nb_admin *admin, const char *what,
                      bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
         static const char items[] = "\"items\":[", none[] = "\"x\":null}";
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_buffer *body = &answer.body;
-        char *at, page[NB_ADMIN_PATH_MAX + sizeof(list->next) + 32];
-        const struct nb_admin_call call = {
-                .method = "GET", .what = what, .path = page, .list = list
-        };
-        int r;
+        struct nb_buffer *body = &list->page.answer.body;
+        int r = nb_call_status(&list->page, admin, f);
+        char *at;
 
-        /* The continue token is base64url, so it needs no escape in a URL. */
-        snprintf(page, sizeof(page), "%s%climit=%d%s%s", list->path,
-                 strchr(list->path, '?') ? '&' : '?', NB_ADMIN_PAGE >> list->n_halved,
-                 list->next[0] ? "&continue=" : "", list->next);
-        r = nb_admin_perform(admin, &call, &answer, f);
         if (r < 0)
                 return r;
         if (r == 404)
@@ -208,12 +287,11 @@ static int read_page(struct nb_admin *admin, const char *what, struct nb_exchang
         if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 || !at ||
             f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
-        /* Anyone who may create objects can make one that is above the limits, so a page with only
-         * this object is passed over. The API server writes the metadata, which only it controls,
-         * before the items. */
+        /* A page with only this object, which the caller has to know of, is passed over. The API
+         * server writes the metadata of the list before the items. */
+        name_object(at, body->len - (size_t)(at - body->data), f);
         if (!list->is_ignoring)
-                nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object, and others like it",
-                       f->detail);
+                nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object", f->detail);
         list->is_ignoring = true;
         nb_failure_clear(f);
         nb_json_done(ret_json);
@@ -240,38 +318,74 @@ static int visit_items(struct nb_json *json, nb_admin_visit *visit, void *userda
         return json->r;
 }
 
-int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
-                  void *userdata, char *ret_version, struct nb_failure *f) {
-        struct nb_exchange_call alone = { 0 }, *list = &alone;
+/* Visits the page that has arrived. 0; -EAGAIN: it was too large. */
+static int take_page(struct nb_list *list, struct nb_admin *admin, const char *what,
+                     bool is_consistent, nb_admin_visit *visit, void *userdata,
+                     struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        int r = read_page(list, admin, what, is_consistent, &json, f);
 
-        snprintf(alone.path, sizeof(alone.path), "%s", path);
-        if (admin->exchange)
-                list = nb_exchange_find(admin->exchange, "LIST", path, f);
-        if (!list)
-                return -ENOMEM;
+        /* Anyone who may create objects can make them so large that a page is above the limits, so
+         * try with fewer. */
+        if (r < 0 && f->code == NB_ANSWER_MALFORMED && (NB_ADMIN_PAGE >> list->n_halved) > 1) {
+                nb_failure_clear(f);
+                list->n_halved++;
+                return -EAGAIN;
+        }
+        if (r < 0)
+                return r;
+        nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
+        nb_json_line(&json, "metadata.resourceVersion", list->version, sizeof(list->version));
+        r = visit_items(&json, visit, userdata);
+        if (r < 0)
+                return r;
+        list->is_complete = !list->next[0];
+        return 0;
+}
+
+int nb_list_run(struct nb_list *list, struct nb_admin *admin, const char *what, const char *path,
+                bool is_consistent, nb_admin_visit *visit, void *userdata, struct nb_failure *f) {
         while (!list->is_complete) {
-                _cleanup_(nb_json_done) struct nb_json json = { 0 };
-                int r = read_page(admin, what, list, ret_version, &json, f);
+                int r = 0;
 
-                /* Anyone who may create objects can make them so large that a page is above the
-                 * limits, so try with fewer. */
-                if (r < 0 && f->code == NB_ANSWER_MALFORMED &&
-                    (NB_ADMIN_PAGE >> list->n_halved) > 1) {
-                        nb_failure_clear(f);
-                        list->n_halved++;
+                if (list->page.is_answered) {
+                        r = take_page(list, admin, what, is_consistent, visit, userdata, f);
+                        nb_call_done(&list->page);
+                        if (r < 0 && (r != -EAGAIN || f->code != NB_NONE))
+                                return r;
                         continue;
                 }
-                if (r < 0)
+                if (!list->page.transfer) {
+                        prepare_page(list, what, path);
+                        r = nb_call_start(&list->page, admin, f);
+                        list->is_begun = true;
+                }
+                return r;
+        }
+        nb_call_done(&list->page);
+        return 1;
+}
+
+void nb_list_done(struct nb_list *list) {
+        nb_call_done(&list->page);
+        *list = (struct nb_list){ 0 };
+}
+
+int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
+                  void *userdata, char *ret_version, struct nb_failure *f) {
+        _cleanup_(nb_list_done) struct nb_list list = { 0 };
+
+        while (!list.is_complete) {
+                int r;
+
+                prepare_page(&list, what, path);
+                r = nb_call_perform(&list.page, admin, f);
+                if (r >= 0)
+                        r = take_page(&list, admin, what, false, visit, userdata, f);
+                if (r < 0 && (r != -EAGAIN || f->code != NB_NONE))
                         return r;
-                nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
-                nb_json_line(&json, "metadata.resourceVersion", list->version,
-                             sizeof(list->version));
-                r = visit_items(&json, visit, userdata);
-                if (r < 0)
-                        return r;
-                list->is_complete = !list->next[0];
         }
         if (ret_version)
-                memcpy(ret_version, list->version, sizeof(list->version));
-        return 0;
+                memcpy(ret_version, list.version, sizeof(list.version));
+        return list.is_ignoring;
 }

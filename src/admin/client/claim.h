@@ -8,11 +8,9 @@
  * private key, and the machine may submit its request again. Creating a Lease is atomic, so one of
  * two keys, or of two controllers, wins. A claim is never released; Kubernetes removes it with the
  * token's Secret, which owns the Lease.
- *
- * An earlier version wrote the UID of a request as the holder. This is nobody's key, so such a
- * token is a used one.
  */
 
+#include "admin/client/call_plan.h"
 #include "admin/client/client.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
@@ -28,19 +26,32 @@ struct nb_claim {
         char token_id[NB_TOKEN_ID_LEN + 1];
         char token_uid[64];
         char key[2 * NB_SHA256_SIZE + 1];   /* in hex */
-        char csr_name[NB_CSR_NAME_MAX + 1]; /* a request with this key; for people */
+        char csr_name[NB_CSR_NAME_MAX + 1]; /* of a request with this key, as a line; for people */
 };
 
 /* Reads a Lease. False if it is not a claim: any user who may create Leases can set its label. */
 bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim);
 
-/* Claims the token for a key; reads only id and uid of `token`. Returns an enum nb_claim_state, and
- * the claim that exists if it is not NB_CLAIM_OWN. Negative: failures of the request. */
+/* The GET of the claim, as a read of a plan, and what it says: an enum nb_claim_state, and the
+ * claim that exists. Only id and uid of `token` are read. Negative: a failure. */
+void nb_claim_add_read(struct nb_plan *plan, const char *token_id);
+int nb_claim_take(const struct nb_plan *plan, struct nb_admin *admin,
+                  const struct nb_bootstrap_token *token, const uint8_t key[static NB_SHA256_SIZE],
+                  struct nb_claim *ret_claim, struct nb_failure *f);
+
+/* The same, and waits. */
+int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token,
+                  const uint8_t key[static NB_SHA256_SIZE], struct nb_claim *ret_claim,
+                  struct nb_failure *f);
+
+/* The write that claims the token for a key, and its outcome by the status: 1; 0: there is a claim,
+ * or the API server refused it for another reason; or a failure. */
+void nb_claim_add(struct nb_plan *plan, const struct nb_bootstrap_token *token,
+                  const char *csr_name, const uint8_t key[static NB_SHA256_SIZE]);
+int nb_claim_written(const struct nb_admin_call *call, int r, struct nb_failure *f);
+
+/* The same, and waits. Returns an enum nb_claim_state, and the claim that exists if it is not
+ * NB_CLAIM_OWN. */
 int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
                   const char *csr_name, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_other, struct nb_failure *f);
-
-/* The same, but makes no claim: NB_CLAIM_OWN also if there is none. */
-int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const uint8_t key[static NB_SHA256_SIZE], struct nb_claim *ret_other,
-                  struct nb_failure *f);

@@ -4,9 +4,9 @@
 
 #include "admin/client/client.h"
 #include "base/macro.h"
-#include "net/http.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "http/http.h"
+#include "os/clock.h"
+#include "systemd/log.h"
 
 int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
                      struct nb_failure *f) {
@@ -104,6 +104,10 @@ void nb_admin_done(struct nb_admin *admin) {
         nb_api_done(&admin->api);
         nb_identity_done(&admin->identity);
         nb_cluster_done(&admin->cluster);
+}
+
+time_t nb_admin_time(const struct nb_admin *admin) {
+        return admin->date > 0 ? admin->date + (time_t)((nb_now_ms() - admin->date_ms) / 1000) : 0;
 }
 
 void nb_admin_count(struct nb_admin *admin, long status) {

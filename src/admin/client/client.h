@@ -17,11 +17,10 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "admin/client/exchange.h"
 #include "base/failure.h"
-#include "kube/identity.h"
-#include "kube/kubeconfig.h"
-#include "kube_api/api.h"
+#include "kube_calls/api.h"
+#include "kube_objects/identity.h"
+#include "kube_objects/kubeconfig.h"
 
 #define NB_ADMIN_STATUS_N 600
 
@@ -44,9 +43,10 @@ struct nb_admin {
         struct nb_api api;
         struct nb_admin_place place;
         char origin[PATH_MAX]; /* of the cluster and the user, for messages */
+        bool is_file_missing;  /* of those that the kubeconfig names */
         uint64_t expires_ms; /* nb_now_ms() to read the credential again; NB_TIME_INFINITE: never */
-        struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
-        time_t date; /* of the last answer, by the clock of the API server; 0: unknown */
+        time_t date;         /* of the last answer, by the clock of the API server; 0: unknown */
+        uint64_t date_ms;    /* nb_now_ms() when it arrived */
         unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
         /* Called before `api` is replaced: cancels all transfers. If it is set, requests do not
          * renew the credential; the program calls nb_admin_keep_usable(). */
@@ -89,3 +89,8 @@ int nb_admin_keep_usable(struct nb_admin *admin, const struct nb_failure *reject
 void nb_admin_done(struct nb_admin *admin);
 
 void nb_admin_count(struct nb_admin *admin, long status);
+
+/* The time by the clock of the API server: the Date of the last answer, and what has passed since.
+ * What is deleted because it has expired must not depend on the clock of this machine. 0: unknown.
+ */
+time_t nb_admin_time(const struct nb_admin *admin);

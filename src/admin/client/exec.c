@@ -12,8 +12,8 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
-#include "system/clock.h"
-#include "system/process.h"
+#include "os/clock.h"
+#include "os/process.h"
 
 #define INFO_MAX (NB_KUBECONFIG_MAX * 2)
 #define WORDS_MAX 16383 /* a pod has 7 variables for each Service */

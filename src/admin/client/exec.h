@@ -16,8 +16,8 @@
 #include <time.h>
 
 #include "base/failure.h"
-#include "kube/identity.h"
-#include "kube/kubeconfig.h"
+#include "kube_objects/identity.h"
+#include "kube_objects/kubeconfig.h"
 
 #define NB_EXEC_OUTPUT_MAX (256 * 1024)
 

@@ -3,7 +3,7 @@
 
 /*
  * Reads the facts for a decision on a request of a node from the cluster, and decides. The
- * controller and `approve` call the same functions, so that they cannot disagree.
+ * controller and `requests` call the same functions, so that they cannot disagree.
  *
  * A record or policy that the API server forbids to read, or that is malformed, is not a failure of
  * the call: `ret_flaw` says why it cannot be used, and nothing is approved.
@@ -11,29 +11,56 @@
 
 #include <stdbool.h>
 
+#include "admin/client/call_plan.h"
 #include "admin/client/client.h"
 #include "admin/policy/serving_policy.h"
 #include "admin/policy/verdict.h"
 #include "base/failure.h"
 
-/* Each returns 1: read; 0: the object does not exist, or has a flaw. A Secret that is not a correct
- * token cannot authenticate, so nb_facts_read_token() treats it as if it did not exist. */
+/* The place of each GET in a plan. */
+enum nb_read {
+        NB_READ_REQUEST,
+        NB_READ_TOKEN,
+        NB_READ_POLICY,
+        NB_READ_RECORD,
+        NB_READ_NODE,
+        NB_READ_CLAIM, /* claim.h */
+        _NB_READ_N,
+};
+_Static_assert(_NB_READ_N <= NB_PLAN_READS_MAX, "a place for each");
+
+/* Add a GET to a plan: of a request; of the Secret of a token; of the policy and the record of a
+ * node ("": none); of a Node. */
+void nb_facts_add_request(struct nb_plan *plan, const char *name);
+void nb_facts_add_token(struct nb_plan *plan, const char *id);
+void nb_facts_add_limits(struct nb_plan *plan, const char *node);
+void nb_facts_add_node(struct nb_plan *plan, const char *node);
+
+/* The answer of the GET. 1: read; 0: the object does not exist, or has a flaw. A Secret that is not
+ * a correct token cannot authenticate, so it is treated as if it did not exist; *ret_token has what
+ * could be read. */
+int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
+                          struct nb_node_request *ret_request, struct nb_failure *f);
+int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
+                        struct nb_bootstrap_token *ret_token, struct nb_failure *f);
+int nb_facts_take_node(const struct nb_plan *plan, struct nb_admin *admin,
+                       struct nb_node_facts *ret_node, struct nb_failure *f);
+
+/* The same, and wait. */
 int nb_facts_read_request(struct nb_admin *admin, const char *name,
                           struct nb_node_request *ret_request, struct nb_failure *f);
-int nb_facts_read_token_secret(struct nb_admin *admin, const char *name,
-                               struct nb_bootstrap_token *ret_token, struct nb_failure *f);
-int nb_facts_read_token(struct nb_admin *admin, const char *id,
-                        struct nb_bootstrap_token *ret_token, struct nb_failure *f);
-int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
-                       struct nb_failure *f);
 int nb_facts_read_record(struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
 
+/* A policy that does not exist has a flaw as well: somebody may have deleted the one that requires
+ * proofs. Otherwise as above. */
+int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
+                         struct nb_failure *ret_flaw, struct nb_failure *f);
+
 struct nb_limits {
         struct nb_node_record record; /* `node` is "" if there is none, or it has a flaw */
         struct nb_policy policy;
-        bool has_policy;
         struct nb_failure record_flaw, policy_flaw;
 };
 
@@ -45,12 +72,15 @@ struct nb_client_look {
         struct nb_node_facts node;
 };
 
-/* Reads the facts for a request for a client certificate, apart from the claim of its token.
- * Returns an enum nb_reason, never one about the claim, or is negative with a failure. For an
- * administrator (is_asked) all facts are read; otherwise only until a reason is found. `look` must
- * be zero, and the caller calls nb_client_look_done(). */
+/* The facts for a request for a client certificate, apart from the claim of its token: the reads,
+ * and an enum nb_reason by their answers, never one about the claim, or a failure. `look` must be
+ * zero, and the caller calls nb_client_look_done(). */
+void nb_client_look_add(struct nb_plan *plan, const char *token_id, const char *node);
+int nb_client_look_take(const struct nb_plan *plan, struct nb_admin *admin,
+                        const struct nb_node_request *request, bool is_asked,
+                        struct nb_client_look *look, struct nb_failure *f);
 int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
-                   struct nb_client_look *look, struct nb_failure *f);
+                   struct nb_client_look *look, struct nb_failure *f); /* waits */
 void nb_client_look_done(struct nb_client_look *look);
 
 struct nb_serving_look {
@@ -59,25 +89,27 @@ struct nb_serving_look {
         struct nb_node_facts node;
 };
 
-/* The same for a serving certificate, with a snapshot that is not older than NB_HOSTS_AGE_MAX_MS.
- * Returns an enum nb_serving_verdict. */
+/* The same for a serving certificate, apart from the list of what other nodes have. 0. */
+void nb_serving_look_add(struct nb_plan *plan, const char *node);
+int nb_serving_look_take(const struct nb_plan *plan, struct nb_admin *admin,
+                         const struct nb_node_request *request, struct nb_serving_look *look,
+                         struct nb_failure *f);
 int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *request,
-                    struct nb_hosts *hosts, struct nb_serving_look *look,
-                    char ret_reason[static NB_SERVING_REASON_SIZE], struct nb_failure *f);
+                    struct nb_serving_look *look, struct nb_failure *f); /* waits */
 
-/* Adds what the cluster knows to an empty snapshot. */
+/* Adds what nodes have to an empty snapshot. 0. */
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f);
 
-/* NB_USAGE if the networks of Services cannot be known: neither the policy nor ServiceCIDR objects
- * name them. With another failure, this is not known. */
-int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f);
+/* Add a write to a plan. The first adds a condition, such as "Approved", to the request as it was
+ * read. The second deletes a Secret in kube-system if it still has this UID and resourceVersion;
+ * NULL: any. */
+void nb_csr_add_decision(struct nb_plan *plan, const struct nb_node_request *request,
+                         const char *type, const char *reason, const char *message);
+void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *uid,
+                            const char *resource_version);
 
-/* Adds a condition, such as "Approved", to the request as it was read. 1; 0 if the request was
- * changed or deleted since. */
+/* The same, and wait. 1; 0 if the object was changed or deleted since. */
 int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,
                   const char *reason, const char *message, struct nb_failure *f);
-
-/* Deletes a Secret in kube-system if it still has this UID and resourceVersion; NULL: any. 1:
- * deleted; 0: it does not exist, or has changed. */
 int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
                      const char *resource_version, struct nb_failure *f);

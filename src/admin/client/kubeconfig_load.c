@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define FILES_MAX 16
 #define DEFAULT_FILE "/etc/kubernetes/admin.conf"
@@ -63,7 +63,7 @@ static int add_file(struct files *files, const char *path, int len, bool is_requ
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
                                       r == -EBADF ? "the kubeconfig '%s' is not a regular file"
                                                   : "cannot read the kubeconfig '%s': %m",
-                                      file->path);
+                                      nb_text_shown(file->path));
         slash = strrchr(file->path, '/');
         snprintf(file->folder, sizeof(file->folder), "%.*s", slash ? (int)(slash - file->path) : 1,
                  slash ? file->path : ".");
@@ -111,7 +111,8 @@ static int find_files(const struct nb_admin_place *place, struct files *files,
         }
         if (r >= 0 && files->n == 0 && list && list[0])
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, ENOENT,
-                                      "no file that $KUBECONFIG names exists: '%s'", list);
+                                      "no file that $KUBECONFIG names exists: '%s'",
+                                      nb_text_shown(list));
         snprintf(path, sizeof(path), "%s/.kube/config", home ? home : "");
         if (r >= 0 && files->n == 0 && home)
                 r = add_file(files, path, -1, false, f);
@@ -125,9 +126,11 @@ static int find_files(const struct nb_admin_place *place, struct files *files,
 /* A file that the kubeconfig names may be replaced while this program runs. */
 static int read_file(void *userdata, const char *path, struct nb_secret *ret) {
         struct nb_admin *admin = userdata;
+        int r = nb_path_read(-1, path, NB_KUBECONFIG_MAX, ret);
 
         admin->expires_ms = nb_now_ms() + FILE_MS;
-        return nb_path_read(-1, path, NB_KUBECONFIG_MAX, ret);
+        admin->is_file_missing |= r == -ENOENT;
+        return r;
 }
 
 int nb_admin_kubeconfig_read(struct nb_admin *admin, struct nb_failure *f) {
@@ -152,10 +155,10 @@ int nb_admin_kubeconfig_read(struct nb_admin *admin, struct nb_failure *f) {
                 };
         }
         snprintf(admin->origin, sizeof(admin->origin), "%s",
-                 files.n > 1 ? "the files in $KUBECONFIG" : files.list[0].path);
+                 files.n > 1 ? "the files in $KUBECONFIG" : nb_text_shown(files.list[0].path));
         r = nb_kubeconfig_parse(&policy, &files.list[0].input, &admin->cluster, &admin->identity,
                                 f);
         if (f->code == NB_ADMIN_KUBECONFIG_UNUSABLE && admin->place.context)
-                nb_failure_add(f, "; the context is '%s'", admin->place.context);
+                nb_failure_add(f, "; the context is '%s'", nb_text_shown(admin->place.context));
         return r;
 }

@@ -11,13 +11,20 @@
 #include "admin/policy/bootstrap_token.h"
 #include "base/buffer.h"
 #include "base/failure.h"
-#include "system/options.h"
+#include "base/secret.h"
+#include "crypto/certificate.h"
+#include "os/options.h"
 
-int nb_approve(struct nb_options *options, struct nb_failure *f);
-int nb_enroll(struct nb_options *options, struct nb_failure *f);
+int nb_enroll_add(struct nb_options *options, struct nb_failure *f);
+int nb_enroll_list(struct nb_admin *admin, struct nb_failure *f);
+int nb_enroll_remove(struct nb_options *options, struct nb_failure *f);
+int nb_enroll_show(struct nb_options *options, struct nb_failure *f);
 int nb_publication_publish(struct nb_options *options, struct nb_failure *f);
 int nb_publication_show(struct nb_admin *admin, struct nb_failure *f);
 int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f);
+int nb_requests_approve(struct nb_options *options, struct nb_failure *f);
+int nb_requests_deny(struct nb_options *options, struct nb_failure *f);
+int nb_requests_list(struct nb_options *options, struct nb_failure *f);
 int nb_token_create(struct nb_options *options, struct nb_failure *f);
 int nb_token_list(struct nb_admin *admin, struct nb_failure *f);
 int nb_token_revoke(struct nb_options *options, struct nb_failure *f);
@@ -29,10 +36,18 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f);
 int nb_admin_read_line(struct nb_options *options, const struct nb_option *rows, int max,
                        struct nb_failure *f);
 
-/* NB_USAGE: "expected EXPECTED; found the word FOUND". Quotes no word that may be a token. */
+/* NB_USAGE: "expected EXPECTED; found a word of 4 characters". Quotes no word: it may be a part of
+ * a token. */
 int nb_admin_refuse_word(const char *expected, const char *found, struct nb_failure *f);
 
-/* Verifies the name of a node on the command line. 0 or NB_USAGE. */
+/* Reads a file, or standard input for "-". 0 or NB_ADMIN_INPUT_MALFORMED. */
+int nb_admin_read_file(const char *path, size_t max, struct nb_secret *ret, struct nb_failure *f);
+
+/* Reads the value of an option, if there is one. 0 or NB_USAGE. */
+int nb_admin_read_number(const char *option, const char *text, size_t *ret, struct nb_failure *f);
+
+/* Verifies the name of a node on the command line. Warns of one with which kubelet cannot register
+ * a Node. 0 or NB_USAGE. */
 int nb_admin_verify_node(const char *name, struct nb_failure *f);
 
 /* nb_admin_send() for a change. A 404 and a 409 are NB_ADMIN_CONFLICT. */
@@ -60,6 +75,13 @@ int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_fai
  * also if it has no CA, and the failures of nb_admin_get(). The caller frees both also then. */
 int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
                         struct nb_cluster *ret_cluster, struct nb_failure *f);
+
+/* Its CA certificates, also if there are no pins. NB_CLUSTER_INFO_UNACCEPTABLE. */
+int nb_publication_select_cas(const struct nb_cluster *cluster, struct nb_ca_selection *ret,
+                              struct nb_failure *f);
+
+/* The number of signatures in cluster-info. */
+size_t nb_publication_count(struct nb_json *info);
 
 /* Whether both have the same CAs, in any order: 1, 0; negative with a failure for `own`. */
 int nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cluster *own,

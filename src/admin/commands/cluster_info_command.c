@@ -6,15 +6,16 @@
 
 #include "admin/commands/admin_commands.h"
 #include "admin/policy/address.h"
+#include "admin/policy/cluster_policy.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
-#include "kube/cluster_info.h"
-#include "kube/pin.h"
-#include "system/clock.h"
+#include "kube_objects/cluster_info.h"
+#include "kube_objects/pin.h"
+#include "os/clock.h"
 
 #define RBAC "rbac.authorization.k8s.io"
 #define RBAC_PATH "/apis/" RBAC "/v1/"
@@ -22,8 +23,8 @@
 #define OBJECT_MAX ((size_t)64 * 1024)
 #define LINE_SIZE 1024 /* of what another object has, for the terminal */
 
-/* cluster-info, or an object of RBAC. The JSON below is what the API server writes, with the
- * members in its order, so that it can be compared as text. */
+/* cluster-info, the policy, or an object of RBAC. The JSON below is what the API server writes,
+ * with the members in its order, so that it can be compared as text. */
 struct row {
         const char *kind, *name;
         const char *collection;   /* path */
@@ -32,6 +33,7 @@ struct row {
         const char *group;        /* of a binding for tokens */
         bool is_public;           /* in the namespace kube-public */
         bool is_auto_approval;
+        bool is_policy; /* which is an administrator's, so one that exists stays as it is */
 };
 
 #define IN_PUBLIC(object_kind, object_name, path) \
@@ -74,6 +76,10 @@ static const struct row rows[] = {
         { CLUSTER_BINDING("node-bootstrap:kubelet-bootstrap", BOOTSTRAPPER, NB_TOKEN_GROUP_NODE) },
         { CLUSTER_BINDING("node-bootstrap:enrolled-bootstrap", BOOTSTRAPPER,
                           NB_TOKEN_GROUP_ENROLLED) },
+        { .kind = "ConfigMap",
+          .name = NB_POLICY_NAME,
+          .collection = "/api/v1/namespaces/kube-system/configmaps",
+          .is_policy = true },
 };
 
 struct publication {
@@ -120,8 +126,16 @@ int nb_publication_read(struct nb_admin *admin, struct nb_json *ret_info,
         return nb_cluster_info_parse_cluster(kubeconfig, ret_cluster, f);
 }
 
-static int select_cas(const struct nb_cluster *cluster, struct nb_ca_selection *ret,
-                      struct nb_failure *f) {
+size_t nb_publication_count(struct nb_json *info) {
+        size_t n = 0;
+
+        for (const char *key = NULL; (key = nb_json_next_key(info, "data", key));)
+                n += strncmp(key, NB_SIGNATURE_PREFIX, strlen(NB_SIGNATURE_PREFIX)) == 0;
+        return n;
+}
+
+int nb_publication_select_cas(const struct nb_cluster *cluster, struct nb_ca_selection *ret,
+                              struct nb_failure *f) {
         static const struct nb_ca_criteria criteria = { .choice = NB_CA_ALL_UNPINNED,
                                                         .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
                                                         .mismatch = NB_CLUSTER_INFO_UNACCEPTABLE };
@@ -136,9 +150,9 @@ int nb_publication_has_ca(const struct nb_cluster *published, const struct nb_cl
         struct nb_ca_selection found, wanted;
         unsigned n = 0;
 
-        if (select_cas(published, &found, &unusable) < 0)
+        if (nb_publication_select_cas(published, &found, &unusable) < 0)
                 return unusable.code == NB_INTERNAL ? nb_failure_set_memory(f) : 0;
-        if (select_cas(own, &wanted, f) < 0)
+        if (nb_publication_select_cas(own, &wanted, f) < 0)
                 return -EINVAL;
         for (unsigned i = 0; i < found.n_taken; i++)
                 for (unsigned k = 0; k < wanted.n_taken; k++)
@@ -251,6 +265,8 @@ static void format_body(struct plan *plan, const struct nb_cluster *cluster) {
         if (row->field)
                 nb_buffer_printf(body, "\"%s\":%.*s%s%s]}", row->field, (int)strlen(list) - 1, list,
                                  list[1] != ']' ? "," : "", row->item);
+        else if (row->is_policy)
+                nb_buffer_append_string(body, "\"data\":{}}");
         else {
                 format_kubeconfig(cluster, &kubeconfig);
                 if (kubeconfig.error < 0)
@@ -273,7 +289,9 @@ static int plan_object(const struct publication *publication, struct plan *plan,
         snprintf(path, sizeof(path), "%s/%s", row->collection, row->name);
         r = nb_admin_get(publication->admin, plan->title, path, &plan->found, f);
         if (r > 0)
-                r = row->field ? verify_list(plan, f) : verify_cluster(plan, publication, f);
+                r = row->is_policy ? 1
+                    : row->field   ? verify_list(plan, f)
+                                   : verify_cluster(plan, publication, f);
         if (r != 0)
                 return r;
         format_body(plan, &publication->cluster);
@@ -289,7 +307,11 @@ static void print_difference(struct plan *plan, const struct nb_cluster *cluster
                 printf("    - %s\n", list);
         }
         nb_url_format(&cluster->server, server);
-        printf("    + %s%s\n", row->field ? row->item : "server: ", row->field ? "" : server);
+        printf("    + %s%s\n",
+               row->field       ? row->item
+               : row->is_policy ? "no keys: see POLICY in node-bootstrap-admin(8)"
+                                : "server: ",
+               row->field || row->is_policy ? "" : server);
 }
 
 /* --- Applying --- */

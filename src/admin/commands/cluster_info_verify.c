@@ -7,6 +7,7 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
+#include "admin/client/facts.h"
 #include "admin/commands/admin_commands.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
@@ -15,10 +16,10 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "crypto/certificate.h"
-#include "kube_api/cluster_calls.h"
-#include "kube_api/csr_calls.h"
-#include "kube_api/jws.h"
-#include "system/clock.h"
+#include "kube_calls/cluster_calls.h"
+#include "kube_calls/csr_calls.h"
+#include "kube_calls/jws.h"
+#include "os/clock.h"
 
 #define TIMEOUT_MS 15000
 #define SLACK_SEC 60 /* for kube-controller-manager to sign or to delete */
@@ -53,10 +54,14 @@ struct verification {
         /* Of the tokens. */
         bool are_tokens_known;
         unsigned n_tokens, n_expired;
+        unsigned n_signing, n_not_signed;
         unsigned n_restricted;        /* only node-bootstrap approves their requests */
         char not_signed[256];         /* those with which cluster-info is not signed */
         char groups[1024];            /* as nb_text_list_add() */
         char token[NB_TOKEN_LEN + 1]; /* one that may authenticate; "" for none */
+
+        struct nb_policy policy;
+        char networks[256]; /* of Services, which the policy lacks */
 
         /* Of the requests. */
         const char *client_ca; /* NULL: not known */
@@ -168,6 +173,7 @@ static int check_signature(struct verification *verification,
 
         if (!verification->kubeconfig || !token->may_sign)
                 return 0;
+        verification->n_signing++;
         snprintf(path, sizeof(path), "data." NB_SIGNATURE_PREFIX "%s", token->id);
         found = nb_json_string(&verification->info, path);
         r = nb_jws_sign(token->id, token->secret, NB_TOKEN_SECRET_LEN, verification->kubeconfig,
@@ -176,6 +182,7 @@ static int check_signature(struct verification *verification,
                 return r;
         if (found && !strcmp(found, expected))
                 return 0;
+        verification->n_not_signed++;
         nb_text_list_add(verification->not_signed, sizeof(verification->not_signed), token->id);
         return 0;
 }
@@ -210,6 +217,9 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
         int r = nb_admin_list(verification->admin, "listing the tokens",
                               NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret,
                               verification, NULL, f);
+        const unsigned n_left_out = verification->n_signing > NB_SIGNATURES_MAX
+                                            ? verification->n_signing - NB_SIGNATURES_MAX
+                                            : 0;
 
         if (r < 0)
                 return r;
@@ -218,13 +228,21 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
                 report(verification, LEVEL_WARNING, RUN_CONTROLLERS,
                        "expired tokens that were not removed: %u; no tokencleaner is running",
                        verification->n_expired);
-        if (verification->not_signed[0])
+        if (n_left_out > 0)
+                report(verification, LEVEL_WARNING,
+                       "revoke tokens that are not used, or create tokens with `token create "
+                       "--no-signing` for machines with a discovery file",
+                       "cluster-info has room for %d signatures; the oldest %u tokens have none, "
+                       "and cannot be used for discovery",
+                       NB_SIGNATURES_MAX, n_left_out);
+        if (verification->n_not_signed > n_left_out)
                 report(verification, LEVEL_PROBLEM, RUN_CONTROLLERS,
                        "cluster-info is not signed, or wrongly, with these of %u tokens: %s. No "
                        "bootstrapsigner is running",
                        verification->n_tokens, verification->not_signed);
         else if (verification->kubeconfig)
-                printf(OK "cluster-info is signed with all tokens (%u)\n", verification->n_tokens);
+                printf(OK "cluster-info is signed with all tokens that may sign (%u)\n",
+                       verification->n_signing - n_left_out);
         return 0;
 }
 
@@ -280,7 +298,8 @@ static int check_group(struct verification *verification, const char *group, str
                                  "`kubectl get clusterrolebindings --output=wide` shows it"
                                : "`kubectl delete clusterrolebinding "
                                  "kubeadm:node-autoapprove-bootstrap` switches kubeadm's automatic "
-                                 "approval off; then only `node-bootstrap-admin approve` approves "
+                                 "approval off; then only `node-bootstrap-admin requests approve` "
+                                 "approves "
                                  "these requests",
                        "kube-controller-manager approves every request with a token of the group "
                        "%s: any holder can join as any node",
@@ -312,13 +331,61 @@ static int check_controller(struct verification *verification, struct nb_failure
         else if (r == 0 && verification->n_restricted > 0)
                 report(verification, LEVEL_PROBLEM,
                        "start node-bootstrap-controller.service, or approve the requests with "
-                       "`node-bootstrap-admin approve`",
+                       "`node-bootstrap-admin requests approve`",
                        "bound and enrolled tokens: %u, but no controller is running that "
                        "approves their requests",
                        verification->n_restricted);
         else if (r == 0 && verification->are_tokens_known)
                 printf(OK "no node-bootstrap controller is running, and no token needs it\n");
         return r;
+}
+
+static int visit_networks(void *userdata, struct nb_json *item) {
+        struct verification *verification = userdata;
+        const ssize_t n = nb_json_array(item, "spec.cidrs");
+
+        for (ssize_t i = 0; i < n; i++) {
+                char path[64];
+                const char *network;
+
+                snprintf(path, sizeof(path), "spec.cidrs[%zd]", i);
+                network = nb_json_string(item, path);
+                if (network && !nb_hosts_contain(verification->policy.service_networks, network))
+                        nb_text_list_add(verification->networks, sizeof(verification->networks),
+                                         network);
+        }
+        return item->r;
+}
+
+/* Kubernetes before 1.33 serves no ServiceCIDRs. */
+static int check_policy(struct verification *verification, struct nb_failure *f) {
+        struct nb_failure flaw = { 0 };
+        int r = nb_facts_read_policy(verification->admin, &verification->policy, &flaw, f);
+
+        if (r >= 0 && verification->policy.serving_prefixes[0])
+                r = nb_admin_list(verification->admin, "listing the ServiceCIDRs",
+                                  "/apis/networking.k8s.io/v1/servicecidrs", visit_networks,
+                                  verification, NULL, f);
+        if (r < 0 && f->code != NB_ADMIN_MISSING)
+                return r;
+        nb_failure_clear(f);
+        if (flaw.code == NB_ADMIN_FORBIDDEN) {
+                *f = flaw;
+                return -EPERM;
+        }
+        if (flaw.code != NB_NONE)
+                report(verification, LEVEL_PROBLEM,
+                       PUBLISH " creates a missing one, without keys such as requireProof; correct "
+                               "the keys of another one",
+                       "%s; the requests of bound and enrolled tokens stay pending", flaw.detail);
+        else if (verification->networks[0])
+                report(verification, LEVEL_PROBLEM, "add them to serviceNetworks",
+                       "the policy lacks networks of Services, from which a serving certificate "
+                       "could have an address: %s",
+                       verification->networks);
+        else
+                printf(OK "the policy can be used\n");
+        return 0;
 }
 
 /* The CAs that the API servers trust for client certificates, as they publish them. */
@@ -401,7 +468,7 @@ static int check_requests(struct verification *verification, struct nb_failure *
                 return 0;
         }
         nb_time_format(verification->oldest, oldest);
-        report(verification, LEVEL_WARNING, "`node-bootstrap-admin approve` shows them",
+        report(verification, LEVEL_WARNING, "`node-bootstrap-admin requests list` shows them",
                "pending requests of nodes: %u, the oldest since %s", verification->n_pending,
                oldest);
         return 0;
@@ -409,8 +476,9 @@ static int check_requests(struct verification *verification, struct nb_failure *
 
 int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f) {
         static int (*const checks[])(struct verification *, struct nb_failure *) = {
-                check_cluster_info, check_anonymous,  check_tokens,   check_authentication,
-                check_groups,       check_controller, read_client_ca, check_requests,
+                check_cluster_info,   check_anonymous, check_tokens,
+                check_authentication, check_groups,    check_controller,
+                check_policy,         read_client_ca,  check_requests,
         };
         _cleanup_(verification_done) struct verification verification = { .admin = admin,
                                                                           .now = time(NULL) };

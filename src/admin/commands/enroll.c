@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <search.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/facts.h"
@@ -12,39 +13,50 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/attestation.h"
-#include "system/clock.h"
-#include "system/sources.h"
+#include "os/clock.h"
+#include "os/sources.h"
 
 #define TEXT_MAX ((size_t)64 * 1024) /* of a key, and of a record in JSON */
+#define LINES_MAX ((size_t)4 * 1024 * 1024)
+#define WORDS_MAX 8
 
-struct enroll {
-        struct nb_admin admin;
-        const char *node;     /* NULL: all are listed */
+/* One node, and what its record is to have. */
+struct enrollment {
+        const char *node;
         const char *key_path; /* "-": standard input */
         const char *addresses, *dns_names;
-        bool is_forced, is_listing, is_showing, is_removing;
         struct nb_secret key; /* it may be a private key by mistake */
         uint8_t key_id[NB_SHA256_SIZE];
         struct nb_node_record record; /* to be written */
         bool is_new;                  /* there is no record yet */
+        char line[4 * NB_LIST_SIZE];  /* that the words are from */
 };
+
+struct enroll {
+        struct nb_admin admin;
+        bool is_forced;
+        bool has_key; /* of at least one node */
+        void *keys;   /* a tree (tsearch(3)) of struct owner */
+};
+
+static void enrollment_done(struct enrollment *enrollment) {
+        nb_secret_done(&enrollment->key);
+}
 
 /* --- The key --- */
 
 /* No message quotes the text. */
-static int read_key(struct enroll *enroll, struct nb_failure *f) {
-        const char *path = enroll->key_path, *text, *flaw = "it is not one public key";
-        struct nb_secret *key = &enroll->key;
-        int r = !strcmp(path, "-")
-                        ? nb_sources_read_stream(STDIN_FILENO, "standard input", TEXT_MAX, key, f)
-                        : nb_path_read(-1, path, TEXT_MAX, key);
+static int read_key(struct enrollment *enrollment, struct nb_failure *f) {
+        const char *path = enrollment->key_path, *text, *flaw = "it is not one public key";
+        struct nb_secret *key = &enrollment->key;
+        int r = nb_admin_read_file(path, TEXT_MAX, key, f);
 
         if (r < 0)
-                return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r, "cannot read '%s': %m", path);
+                return r;
         text = key->data ? key->data : "";
         r = key->len > NB_NODE_RECORD_KEY_MAX
                     ? -EINVAL
-                    : nb_attestation_key_read(text, key->len, enroll->key_id);
+                    : nb_attestation_key_read(text, key->len, enrollment->key_id);
         if (r >= 0)
                 return 0;
         if (memmem(text, key->len, "PRIVATE KEY-----", strlen("PRIVATE KEY-----")))
@@ -55,7 +67,7 @@ static int read_key(struct enroll *enroll, struct nb_failure *f) {
         return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r == -ENOMEM ? r : 0,
                               "'%s': %s; expected a public key as PEM: ECDSA of at least P-256, "
                               "Ed25519, or RSA of at least 2048 bits",
-                              path, flaw);
+                              nb_text_shown(path), flaw);
 }
 
 /* --- Records --- */
@@ -69,19 +81,48 @@ static bool read_item(struct nb_json *item, struct nb_node_record *ret_record,
         return json.r >= 0;
 }
 
-/* Two machines with one key could ask for each other's certificates. A record that cannot be read
- * allows nothing, so it is passed over. */
-static int compare_key(void *userdata, struct nb_json *item) {
-        const struct enroll *enroll = userdata;
-        struct nb_node_record other = { 0 };
-        struct nb_failure ignored = { 0 };
+/* Two machines with one key could ask for each other's certificates. */
+struct owner {
+        uint8_t key_id[NB_SHA256_SIZE];
+        char node[NB_NODE_NAME_MAX + 1];
+};
 
-        if (!read_item(item, &other, &ignored) || !other.public_key[0] ||
-            !strcmp(other.node, enroll->node) || !nb_digest_is_equal(other.key_id, enroll->key_id))
-                return 0;
-        return nb_failure_set(item->f, NB_ADMIN_EXISTS, 0,
-                              "node %s is enrolled with this key; each machine needs its own",
-                              other.node);
+static int compare_owners(const void *a, const void *b) {
+        return memcmp(a, b, NB_SHA256_SIZE);
+}
+
+/* NB_ADMIN_EXISTS if another node has the key. */
+static int keep_owner(struct enroll *enroll, const uint8_t key_id[static NB_SHA256_SIZE],
+                      const char *node, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct owner *owner = calloc(1, sizeof(*owner));
+        struct owner **kept = NULL;
+
+        if (owner) {
+                memcpy(owner->key_id, key_id, NB_SHA256_SIZE);
+                NB_TEXT_COPY(owner->node, node);
+                kept = tsearch(owner, &enroll->keys, compare_owners);
+        }
+        if (!kept)
+                return nb_failure_set_memory(f);
+        if (*kept == owner)
+                TAKE(owner);
+        else if (strcmp((*kept)->node, node) != 0)
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
+                                      "node %s is enrolled with this key; each machine needs its "
+                                      "own",
+                                      (*kept)->node);
+        return 0;
+}
+
+/* A record that cannot be read allows nothing, so it is passed over. */
+static int visit_key(void *userdata, struct nb_json *item) {
+        struct nb_failure ignored = { 0 }, taken = { 0 };
+        struct nb_node_record record = { 0 };
+        int r = 0;
+
+        if (read_item(item, &record, &ignored) && record.public_key[0])
+                r = keep_owner(userdata, record.key_id, record.node, &taken);
+        return r < 0 && taken.code != NB_ADMIN_EXISTS ? nb_failure_set_memory(item->f) : 0;
 }
 
 /* Replaces the names of one kind in the record, if there is an option for them. */
@@ -95,85 +136,224 @@ static int set_names(struct nb_node_record *record, const char *list, bool is_ad
                                     list, f);
 }
 
-static int set_all_names(struct enroll *enroll, struct nb_failure *f) {
-        int r = set_names(&enroll->record, enroll->addresses, true, f);
+static int set_all_names(struct enrollment *enrollment, struct nb_failure *f) {
+        int r = set_names(&enrollment->record, enrollment->addresses, true, f);
 
-        return r < 0 ? r : set_names(&enroll->record, enroll->dns_names, false, f);
+        return r < 0 ? r : set_names(&enrollment->record, enrollment->dns_names, false, f);
 }
 
-/* Reads the record that exists, if any; even an unusable one with `is_forced`. */
-static int read_record(struct enroll *enroll, bool is_forced, struct nb_failure *f) {
+/* Reads the record that exists, if any; even an unusable one with `is_forced`, which is as if it
+ * were empty. */
+static int read_record(struct nb_admin *admin, struct enrollment *enrollment, bool is_forced,
+                       struct nb_failure *f) {
         struct nb_failure unusable = { 0 };
-        int r = nb_facts_read_record(&enroll->admin, enroll->node, &enroll->record, &unusable, f);
+        int r = nb_facts_read_record(admin, enrollment->node, &enrollment->record, &unusable, f);
 
         if (r < 0)
                 return r;
-        NB_TEXT_COPY(enroll->record.node, enroll->node);
-        enroll->is_new = r == 0 && unusable.code == NB_NONE;
+        NB_TEXT_COPY(enrollment->record.node, enrollment->node);
+        enrollment->is_new = r == 0 && unusable.code == NB_NONE;
         if (unusable.code == NB_NONE || is_forced)
                 return 0;
         *f = unusable;
         if (f->code == NB_ANSWER_MALFORMED)
-                nb_failure_add(f, "; --force replaces it");
+                nb_failure_add(f, "; --force with --public-key, and with --addresses and "
+                                  "--dns-names if they limit this node, replaces it");
         return -EPROTO;
 }
 
 /* Creates or replaces the record. */
-static int write_record(struct enroll *enroll, struct nb_failure *f) {
+static int write_record(struct nb_admin *admin, struct enrollment *enrollment,
+                        struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(TEXT_MAX);
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        struct nb_node_record *record = &enrollment->record;
         char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX];
         int r;
 
-        nb_node_record_name(enroll->node, name);
+        nb_node_record_name(enrollment->node, name);
         snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
-        (void)nb_node_record_format(&enroll->record, &body);
-        r = nb_admin_write(&enroll->admin, enroll->is_new ? "POST" : "PUT",
+        (void)nb_node_record_format(record, &body);
+        r = nb_admin_write(admin, enrollment->is_new ? "POST" : "PUT",
                            "writing the record of the node",
-                           enroll->is_new ? NB_SECRETS_PATH : path, &body, &json, f);
+                           enrollment->is_new ? NB_SECRETS_PATH : path, &body, &json, f);
         if (r < 0)
                 return r;
-        nb_json_copy(&json, "metadata.uid", enroll->record.uid, sizeof(enroll->record.uid));
-        nb_json_copy(&json, "metadata.resourceVersion", enroll->record.resource_version,
-                     sizeof(enroll->record.resource_version));
+        nb_json_copy(&json, "metadata.uid", record->uid, sizeof(record->uid));
+        nb_json_copy(&json, "metadata.resourceVersion", record->resource_version,
+                     sizeof(record->resource_version));
         return json.r;
 }
 
-/* --- Commands --- */
+/* --- enroll add --- */
 
 /* What an earlier enrollment says about names stays, unless an option replaces it. */
-static int add_node(struct enroll *enroll, struct nb_failure *f) {
-        struct nb_node_record *record = &enroll->record;
-        int r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                              compare_key, enroll, NULL, f);
+static int add_node(struct enroll *enroll, struct enrollment *enrollment, struct nb_failure *f) {
+        struct nb_node_record *record = &enrollment->record;
+        const bool has_key = enrollment->key_path != NULL;
+        int r = has_key ? keep_owner(enroll, enrollment->key_id, enrollment->node, f) : 0;
 
         if (r >= 0)
-                r = nb_automatic_approval_refuse(&enroll->admin,
-                                                 NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
-                                                 enroll->is_forced, f);
-        if (r >= 0)
-                r = read_record(enroll, enroll->is_forced, f);
+                r = read_record(&enroll->admin, enrollment, enroll->is_forced && has_key, f);
         if (r < 0)
                 return r;
-        if (record->public_key[0] && !enroll->is_forced &&
-            !nb_digest_is_equal(record->key_id, enroll->key_id))
+        if (has_key && record->public_key[0] && !enroll->is_forced &&
+            !nb_digest_is_equal(record->key_id, enrollment->key_id))
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
                                       "node %s is enrolled with another public key; --force "
                                       "replaces it",
-                                      enroll->node);
-        record->removed = 0;
-        record->removed_text[0] = '\0';
-        memcpy(record->public_key, enroll->key.data, enroll->key.len + 1);
-        r = set_all_names(enroll, f);
+                                      enrollment->node);
+        /* Without a key, an earlier request, which needed a proof, must stay refused. */
+        if (has_key) {
+                record->removed_text[0] = '\0';
+                memcpy(record->public_key, enrollment->key.data, enrollment->key.len + 1);
+        }
+        r = set_all_names(enrollment, f);
+        if (r >= 0 && !nb_node_record_is_enrolled(record))
+                r = nb_failure_set(f, NB_USAGE, 0,
+                                   "nothing would be left that is enrolled for node %s; `enroll "
+                                   "remove` removes the node",
+                                   enrollment->node);
         if (r >= 0)
-                r = write_record(enroll, f);
+                r = write_record(&enroll->admin, enrollment, f);
         if (r >= 0)
-                printf("enrolled node %s\n", enroll->node);
+                printf("enrolled node %s\n", enrollment->node);
         return r;
 }
 
-static int refuse_missing(const struct enroll *enroll, struct nb_failure *f) {
-        return nb_failure_set(f, NB_ADMIN_MISSING, 0, "node %s is not enrolled", enroll->node);
+#define ENROLLMENT_OPTIONS(enrollment) \
+        { "public-key", "FILE", "the machine's public key as PEM; '-': standard input", \
+          .ret_value = &(enrollment).key_path }, \
+                { "addresses", "LIST", "the only addresses for serving certificates of the node", \
+                  .ret_value = &(enrollment).addresses }, \
+        { \
+                "dns-names", "LIST", "DNS names for serving certificates, besides the node's", \
+                        .ret_value = &(enrollment).dns_names \
+        }
+
+static int verify_enrollment(struct enrollment *enrollment, struct nb_failure *f) {
+        int r;
+
+        if (!enrollment->node)
+                return nb_failure_set(f, NB_USAGE, 0, "the name of a node is required");
+        if (!enrollment->key_path && !enrollment->addresses && !enrollment->dns_names)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "expected '--public-key', '--addresses' or '--dns-names'");
+        r = nb_admin_verify_node(enrollment->node, f);
+        if (r >= 0 && enrollment->key_path)
+                r = read_key(enrollment, f);
+        return r < 0 ? r : set_all_names(enrollment, f);
+}
+
+/* A line has a node and its options, separated by blanks. */
+static int parse_line(const char *text, size_t len, struct enrollment *enrollment,
+                      struct nb_failure *f) {
+        const struct nb_option rows[] = { ENROLLMENT_OPTIONS(*enrollment), { NULL } };
+        char *words[WORDS_MAX] = { enrollment->line };
+        struct nb_options options = NB_OPTIONS_INIT("", 1, words);
+        int r;
+
+        if (len >= sizeof(enrollment->line))
+                return nb_failure_set(f, NB_USAGE, 0, "the line is too long");
+        snprintf(enrollment->line, sizeof(enrollment->line), "%.*s", (int)len, text);
+        for (char *next = enrollment->line, *word; (word = strsep(&next, " \t\r"));)
+                if (word[0] && options.argc < WORDS_MAX)
+                        words[options.argc++] = word;
+        r = nb_admin_read_line(&options, rows, 1, f);
+        if (r == -ECANCELED && f->code == NB_NONE)
+                return nb_failure_set(f, NB_USAGE, 0, "a line has no '--help' and '--version'");
+        if (r > 0)
+                enrollment->node = words[0];
+        if (r >= 0 && enrollment->key_path && !strcmp(enrollment->key_path, "-"))
+                r = nb_failure_set(f, NB_USAGE, 0, "'--public-key' has to be a file");
+        return r < 0 ? r : verify_enrollment(enrollment, f);
+}
+
+/* All lines are verified before the first node is enrolled. */
+static int visit_lines(struct enroll *enroll, const char *text, bool is_adding,
+                       struct nb_failure *f) {
+        unsigned number = 0;
+        int r = 0;
+
+        for (size_t len; *text && r >= 0; text += len + (text[len] == '\n')) {
+                _cleanup_(enrollment_done) struct enrollment enrollment = { .key = NB_SECRET_INIT };
+
+                len = strcspn(text, "\n");
+                number++;
+                if (strspn(text, " \t\r") >= len || text[0] == '#')
+                        continue;
+                r = parse_line(text, len, &enrollment, f);
+                enroll->has_key |= enrollment.key_path != NULL;
+                if (r >= 0 && is_adding)
+                        r = add_node(enroll, &enrollment, f);
+                if (r < 0)
+                        nb_failure_add(f, "; line %u%s", number,
+                                       is_adding ? ", the lines before it are done" : "");
+        }
+        return r;
+}
+
+static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
+        int r = nb_admin_connect(&enroll->admin.place, &enroll->admin, f);
+
+        /* Without a key, the node does not need a proof. */
+        if (r >= 0 && enroll->has_key)
+                r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
+                                  visit_key, enroll, NULL, f);
+        if (r >= 0 && enroll->has_key)
+                r = nb_automatic_approval_refuse(&enroll->admin,
+                                                 NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
+                                                 enroll->is_forced, f);
+        return r;
+}
+
+static void enroll_done(struct enroll *enroll) {
+        nb_admin_done(&enroll->admin);
+        tdestroy(enroll->keys, free);
+}
+
+int nb_enroll_add(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(enrollment_done) struct enrollment enrollment = { .key = NB_SECRET_INIT };
+        _cleanup_(nb_secret_done) struct nb_secret lines = NB_SECRET_INIT;
+        _cleanup_(enroll_done) struct enroll enroll = { 0 };
+        const char *path = NULL;
+        const struct nb_option rows[] = {
+                NB_ADMIN_PLACE_OPTIONS(enroll.admin.place),
+                ENROLLMENT_OPTIONS(enrollment),
+                { "from", "FILE", "lines with a node and its options; '-': standard input",
+                  .ret_value = &path },
+                { "force", NULL,
+                  "replace a different key, and do not check who else approves requests",
+                  .ret_switch = &enroll.is_forced },
+                { NULL },
+        };
+        int r = nb_admin_read_line(options, rows, 1, f);
+
+        if (r < 0)
+                return r;
+        if (r > 0)
+                enrollment.node = options->argv[0];
+        if (path && (r > 0 || enrollment.key_path || enrollment.addresses || enrollment.dns_names))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "with '--from', nodes and their options are in the file");
+        if (path)
+                r = nb_admin_read_file(path, LINES_MAX, &lines, f);
+        if (r >= 0)
+                r = path ? visit_lines(&enroll, lines.data ? lines.data : "", false, f)
+                         : verify_enrollment(&enrollment, f);
+        enroll.has_key |= enrollment.key_path != NULL;
+        if (r >= 0)
+                r = connect_and_look(&enroll, f);
+        if (r >= 0)
+                r = path ? visit_lines(&enroll, lines.data ? lines.data : "", true, f)
+                         : add_node(&enroll, &enrollment, f);
+        return r;
+}
+
+/* --- enroll remove --- */
+
+static int refuse_missing(const char *node, struct nb_failure *f) {
+        return nb_failure_set(f, NB_ADMIN_MISSING, 0, "node %s is not enrolled", node);
 }
 
 /*
@@ -181,30 +361,35 @@ static int refuse_missing(const struct enroll *enroll, struct nb_failure *f) {
  * longer enrolled. So the record is first made unreadable, and then gets the time of this answer:
  * no request that was made before can be newer than that.
  */
-static int remove_node(struct enroll *enroll, struct nb_failure *f) {
-        int r = read_record(enroll, true, f);
+static int remove_node(struct nb_admin *admin, const char *node, struct nb_failure *f) {
+        struct enrollment enrollment = { .node = node };
+        struct nb_node_record *record = &enrollment.record;
+        int r = read_record(admin, &enrollment, true, f);
 
         if (r < 0)
                 return r;
-        if (enroll->is_new || enroll->record.removed != 0)
-                return refuse_missing(enroll, f);
-        NB_TEXT_COPY(enroll->record.removed_text, NB_NODE_RECORD_REMOVING);
-        r = write_record(enroll, f);
+        if (enrollment.is_new || (record->removed != 0 && !nb_node_record_is_enrolled(record)))
+                return refuse_missing(node, f);
+        record->public_key[0] = record->addresses[0] = record->dns_names[0] = '\0';
+        NB_TEXT_COPY(record->removed_text, NB_NODE_RECORD_REMOVING);
+        r = write_record(admin, &enrollment, f);
         if (r < 0)
                 return r;
-        if (enroll->admin.date <= 0)
+        if (admin->date <= 0)
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "the answer of the API server has no Date; the node is not "
                                       "approved until it is removed or enrolled again");
-        nb_time_format(enroll->admin.date, enroll->record.removed_text);
-        r = write_record(enroll, f);
+        nb_time_format(admin->date, record->removed_text);
+        r = write_record(admin, &enrollment, f);
         if (r >= 0)
-                printf("removed node %s\n", enroll->node);
+                printf("removed node %s\n", node);
         return r;
 }
 
+/* --- enroll list and show --- */
+
 static int print_record(void *userdata, struct nb_json *item) {
-        const struct enroll *enroll = userdata;
+        const bool *is_showing = userdata;
         char digits[2 * NB_SHA256_SIZE + 1], name[254];
         struct nb_node_record record = { 0 };
         struct nb_failure flaw = { 0 };
@@ -214,89 +399,64 @@ static int print_record(void *userdata, struct nb_json *item) {
                 printf("%-30s unusable: %s\n", name, flaw.detail);
                 return 0;
         }
-        if (record.removed != 0) {
+        if (!nb_node_record_is_enrolled(&record)) {
                 printf("%-30s removed %s\n", record.node, record.removed_text);
                 return 0;
         }
         nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
-        printf("%-30s sha256:%s%s%s%s%s\n%s", record.node, digits, record.addresses[0] ? " " : "",
-               record.addresses, record.dns_names[0] ? " " : "", record.dns_names,
-               enroll->is_showing ? record.public_key : "");
+        printf("%-30s %s%s%s%s%s%s\n%s", record.node, record.public_key[0] ? "sha256:" : "no key",
+               record.public_key[0] ? digits : "", record.addresses[0] ? " " : "", record.addresses,
+               record.dns_names[0] ? " " : "", record.dns_names,
+               *is_showing ? record.public_key : "");
         return 0;
 }
 
-/* Of all nodes, or of one: by its name, as a decision reads it. */
-static int show_records(struct enroll *enroll, struct nb_failure *f) {
-        static const char what[] = "reading the records of nodes";
+int nb_enroll_list(struct nb_admin *admin, struct nb_failure *f) {
+        bool is_showing = false;
+        int r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH, print_record,
+                              &is_showing, NULL, f);
+
+        return r < 0 ? r : 0;
+}
+
+/* By its name, as a decision reads it. */
+static int show_node(struct nb_admin *admin, const char *node, struct nb_failure *f) {
+        static const char what[] = "reading the record of the node";
         char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX];
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        bool is_showing = true;
         int r;
 
-        if (!enroll->node)
-                return nb_admin_list(&enroll->admin, what, NB_RECORDS_PATH, print_record, enroll,
-                                     NULL, f);
-        nb_node_record_name(enroll->node, name);
+        nb_node_record_name(node, name);
         snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
-        r = nb_admin_get(&enroll->admin, what, path, &json, f);
+        r = nb_admin_get(admin, what, path, &json, f);
         if (r == 0)
-                return refuse_missing(enroll, f);
-        return r < 0 ? r : print_record(enroll, &json);
+                return refuse_missing(node, f);
+        return r < 0 ? r : print_record(&is_showing, &json);
 }
 
-/* --- Command line --- */
+static int for_each_node(struct nb_options *options,
+                         int (*run)(struct nb_admin *admin, const char *node, struct nb_failure *f),
+                         struct nb_failure *f) {
+        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
+        const struct nb_option rows[] = { NB_ADMIN_PLACE_OPTIONS(admin.place), { NULL } };
+        int n = nb_admin_read_line(options, rows, options->argc, f), r = n;
 
-static int verify_arguments(const struct enroll *enroll, struct nb_failure *f) {
-        if (enroll->is_listing + enroll->is_showing + enroll->is_removing +
-                    (enroll->key_path != NULL) !=
-            1)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "expected one of '--public-key', '--list', '--show' and "
-                                      "'--remove'");
-        if (enroll->is_listing == (enroll->node != NULL))
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      enroll->node ? "'--list' takes no node"
-                                                   : "the name of a node is required");
-        return enroll->node ? nb_admin_verify_node(enroll->node, f) : 0;
-}
-
-static void enroll_done(struct enroll *enroll) {
-        nb_admin_done(&enroll->admin);
-        nb_secret_done(&enroll->key);
-}
-
-int nb_enroll(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(enroll_done) struct enroll enroll = { .key = NB_SECRET_INIT };
-        const struct nb_option rows[] = {
-                NB_ADMIN_PLACE_OPTIONS(enroll.admin.place),
-                { "public-key", "FILE", "the machine's public key as PEM; '-': standard input",
-                  .ret_value = &enroll.key_path },
-                { "addresses", "LIST", "the only addresses for serving certificates of the node",
-                  .ret_value = &enroll.addresses },
-                { "dns-names", "LIST", "DNS names for serving certificates, besides the node's",
-                  .ret_value = &enroll.dns_names },
-                { "force", NULL,
-                  "replace a different key, and do not check who else approves requests",
-                  .ret_switch = &enroll.is_forced },
-                { "list", NULL, "list the enrolled nodes", .ret_switch = &enroll.is_listing },
-                { "show", NULL, "show the node", .ret_switch = &enroll.is_showing },
-                { "remove", NULL, "remove the node", .ret_switch = &enroll.is_removing },
-                { NULL },
-        };
-        int r = nb_admin_read_line(options, rows, 1, f);
-
-        if (r > 0)
-                enroll.node = options->argv[0];
+        if (n == 0)
+                return nb_failure_set(f, NB_USAGE, 0, "the name of a node is required");
+        for (int i = 0; i < n && r >= 0; i++)
+                r = nb_admin_verify_node(options->argv[i], f);
         if (r >= 0)
-                r = verify_arguments(&enroll, f);
-        if (r >= 0 && enroll.key_path)
-                r = read_key(&enroll, f);
-        if (r >= 0 && enroll.key_path)
-                r = set_all_names(&enroll, f);
-        if (r >= 0)
-                r = nb_admin_connect(&enroll.admin.place, &enroll.admin, f);
-        if (r < 0)
-                return r;
-        return enroll.key_path      ? add_node(&enroll, f)
-               : enroll.is_removing ? remove_node(&enroll, f)
-                                    : show_records(&enroll, f);
+                r = nb_admin_connect(&admin.place, &admin, f);
+        for (int i = 0; i < n && r >= 0; i++)
+                r = run(&admin, options->argv[i], f);
+        return r;
+}
+
+int nb_enroll_show(struct nb_options *options, struct nb_failure *f) {
+        return for_each_node(options, show_node, f);
+}
+
+int nb_enroll_remove(struct nb_options *options, struct nb_failure *f) {
+        return for_each_node(options, remove_node, f);
 }

@@ -121,7 +121,13 @@ static void print_ignition(const struct nb_handout *handout, const char *documen
 
 static void print_credential(const struct nb_handout *handout, _unused_ const char *document,
                              FILE *out) {
-        fprintf(out, "%s\n", handout->token);
+        fprintf(out, "%s%s%s\n", handout->is_listed ? handout->node : "",
+                handout->is_listed ? " " : "", handout->token);
+}
+
+bool nb_handout_is_document(const struct nb_handout_form *form) {
+        return form->print != print_kubeadm && form->print != print_setup &&
+               form->print != print_credential;
 }
 
 const struct nb_handout_form *nb_handout_find(const char *name) {

@@ -8,7 +8,7 @@
 #include "admin/commands/admin_commands.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define FORM "%-23s   %-22s %-24s %-30s %-50s %s\n"
 
@@ -56,10 +56,11 @@ static int list_secret(void *userdata, struct nb_json *item) {
 
 int nb_token_list(struct nb_admin *admin, struct nb_failure *f) {
         bool has_header = false;
+        int r = nb_admin_list(admin, "listing the tokens",
+                              NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret,
+                              &has_header, NULL, f);
 
-        return nb_admin_list(admin, "listing the tokens",
-                             NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret,
-                             &has_header, NULL, f);
+        return r < 0 ? r : 0;
 }
 
 /* --- Revoking --- */
@@ -139,7 +140,7 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0 && revocation.node && revocation.n == 0)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
                                            "there is no bound token for the node '%s'",
-                                           revocation.node);
+                                           nb_text_shown(revocation.node));
         for (int i = 0; i < n && r >= 0; i++) {
                 r = revoke_token(&revocation, options->argv[i], f);
                 if (r == 0)

@@ -12,17 +12,20 @@
 #include "codec/dns_name.h"
 #include "crypto/certificate.h"
 #include "settings/types.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
+#define NODES_MAX ((size_t)1024 * 1024)
 #define TTL_MAX_MS ((uint64_t)100 * 365 * 24 * 3600 * 1000)
 
 struct creation {
         struct nb_admin admin;
         const char *text; /* of the token */
-        const char *node, *ttl, *print;
-        bool is_enrolled, is_forced, is_dry_run;
-        bool is_restricted; /* a bound or an enrolled token */
-        bool is_alone;      /* print the token without what a machine needs to know */
+        const char *node, *nodes_path, *ttl, *print, *count_text;
+        bool is_enrolled, is_forced, is_dry_run, is_unsigned;
+        size_t count;           /* of tokens */
+        struct nb_secret nodes; /* their names, one in each line; empty without --nodes */
+        bool is_restricted;     /* a bound or an enrolled token */
+        bool is_alone;          /* print the token without what a machine needs to know */
         const struct nb_handout_form *form;
         struct nb_bootstrap_token token;
         struct nb_handout handout;
@@ -31,6 +34,7 @@ struct creation {
 static void creation_done(struct creation *creation) {
         nb_admin_done(&creation->admin);
         nb_bootstrap_token_done(&creation->token);
+        nb_secret_done(&creation->nodes);
 }
 
 /* --- The command line --- */
@@ -82,31 +86,80 @@ static int verify_cluster(const struct creation *creation, bool is_secret, struc
         return 0;
 }
 
+/* Reads the names, and replaces the end of each line by a NUL. */
+static int read_nodes(struct creation *creation, struct nb_failure *f) {
+        int r = nb_admin_read_file(creation->nodes_path, NODES_MAX, &creation->nodes, f);
+        char *next = r < 0 ? NULL : creation->nodes.data, *name;
+
+        creation->count = 0;
+        while (r >= 0 && (name = strsep(&next, "\n")))
+                if (name[0]) {
+                        r = nb_admin_verify_node(name, f);
+                        creation->count++;
+                }
+        return r >= 0 && creation->count == 0
+                       ? nb_failure_set(f, NB_USAGE, 0, "'--nodes' names no node")
+                       : r;
+}
+
+/* The next name after `name`; the first one if it is NULL. */
+static const char *next_node(const struct creation *creation, const char *name) {
+        name = name ? name + strlen(name) + 1 : creation->nodes.data;
+        while (!name[0])
+                name++;
+        return name;
+}
+
+/* What is created, and how often. */
+static int read_counts(struct creation *creation, struct nb_failure *f) {
+        if (!!creation->node + creation->is_enrolled + !!creation->nodes_path > 1)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "use one of '--node', '--nodes' and '--enrolled': a bound "
+                                      "token is for one node, an enrolled one for every enrolled "
+                                      "node");
+        creation->count = 1;
+        if (creation->count_text && (creation->node || creation->nodes_path || creation->text))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--count' is for random tokens that are not bound");
+        if (creation->nodes_path && creation->text)
+                return nb_failure_set(f, NB_USAGE, 0, "'--nodes' is for random tokens");
+        if (creation->nodes_path)
+                return read_nodes(creation, f);
+        return nb_admin_read_number("count", creation->count_text, &creation->count, f);
+}
+
 /* As with kubeadm; but the group decides who may approve, so a bound and an enrolled token have no
  * other one than theirs. */
 static int describe_token(struct creation *creation, struct nb_failure *f) {
         const char *form = creation->print;
         struct nb_bootstrap_token *token = &creation->token;
-        uint64_t ms = creation->node ? NB_TOKEN_TTL_NODE_SEC * 1000
-                                     : NB_TOKEN_TTL_DEFAULT_SEC * 1000;
-        int r;
+        const bool is_bound = creation->node || creation->nodes_path;
+        uint64_t ms = is_bound ? NB_TOKEN_TTL_NODE_SEC * 1000 : NB_TOKEN_TTL_DEFAULT_SEC * 1000;
+        int r = read_counts(creation, f);
 
-        if (creation->node && creation->is_enrolled)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "use either '--node' or '--enrolled': a bound token is for "
-                                      "one node, an enrolled one for every enrolled node");
+        if (r < 0)
+                return r;
         if (creation->ttl && (nb_setting_duration_parse(creation->ttl, true, &ms) < 0 ||
                               ms > TTL_MAX_MS || (ms > 0 && ms < 1000)))
                 return nb_admin_refuse_word("'--ttl' to be a duration such as 30m or 24h0m0s, at "
                                             "least 1s, or 0 for a token that never expires",
                                             creation->ttl, f);
-        creation->is_restricted = creation->node || creation->is_enrolled;
+        creation->is_restricted = is_bound || creation->is_enrolled;
         if (!form)
-                form = creation->is_restricted ? "setup" : NB_HANDOUT_TOKEN;
+                form = creation->is_restricted && !creation->is_unsigned ? "setup"
+                                                                         : NB_HANDOUT_TOKEN;
         creation->is_alone = !strcmp(form, NB_HANDOUT_TOKEN);
         creation->form = nb_handout_find(form);
         if (!creation->form)
                 return nb_admin_refuse_word("'--print' to be " NB_HANDOUT_NAMES, form, f);
+        if (creation->is_unsigned && !creation->is_alone)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--no-signing' requires '--print=" NB_HANDOUT_TOKEN
+                                      "': the other forms are for machines without a discovery "
+                                      "file, which wait for a signature with the token");
+        if (creation->count != 1 && nb_handout_is_document(creation->form))
+                return nb_failure_set(f, NB_USAGE, 0, "'--print=%s' is one document, for one token",
+                                      form);
         r = verify_cluster(creation, !strcmp(form, NB_HANDOUT_SECRET), f);
         if (r < 0)
                 return r;
@@ -120,21 +173,18 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
                         return r;
                 NB_TEXT_COPY(token->node, creation->node);
         }
-        token->may_sign = token->may_authenticate = true;
+        token->may_authenticate = true;
+        token->may_sign = !creation->is_unsigned;
         token->expires = ms > 0 ? time(NULL) + (time_t)(ms / 1000) : 0;
-        NB_TEXT_COPY(token->groups, creation->node          ? NB_TOKEN_GROUP_NODE
+        NB_TEXT_COPY(token->groups, is_bound                ? NB_TOKEN_GROUP_NODE
                                     : creation->is_enrolled ? NB_TOKEN_GROUP_ENROLLED
                                                             : NB_TOKEN_GROUP_DEFAULT);
-        return set_text(token, creation->text, f);
+        return creation->text ? set_text(token, creation->text, f) : 0;
 }
 
 /* --- The cluster --- */
 
 static int prepare_handout(struct creation *creation, struct nb_failure *f) {
-        static const struct nb_ca_criteria criteria = { .choice = NB_CA_ALL_UNPINNED,
-                                                        .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
-                                                        .mismatch = NB_CLUSTER_INFO_UNACCEPTABLE };
-        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
         _cleanup_(nb_json_done) struct nb_json info = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
         struct nb_handout *handout = &creation->handout;
@@ -150,11 +200,30 @@ static int prepare_handout(struct creation *creation, struct nb_failure *f) {
                                       "and give the machine a discovery file",
                                       cluster.server.path);
         nb_endpoint_format(&cluster.server, handout->endpoint);
-        r = nb_ca_select(cluster.ca, cluster.ca_len, &criteria, &pem, &ca, f);
+        r = nb_publication_select_cas(&cluster, &ca, f);
         for (; r >= 0 && handout->n_pins < ca.n_taken && handout->n_pins < NB_HANDOUT_PINS_MAX;
              handout->n_pins++)
                 nb_pin_format(ca.taken[handout->n_pins], handout->pins[handout->n_pins]);
         return r;
+}
+
+/* The signer keeps the signatures of the newest tokens. That cannot be known without the permission
+ * to read cluster-info, which everybody has. */
+static void warn_of_signatures(struct creation *creation) {
+        _cleanup_(nb_json_done) struct nb_json info = { 0 };
+        struct nb_failure ignored = { 0 };
+        size_t n = 0;
+
+        if (nb_admin_get(&creation->admin, "reading cluster-info", NB_CLUSTER_INFO_PATH, &info,
+                         &ignored) > 0)
+                n = nb_publication_count(&info);
+        if (n + creation->count > NB_SIGNATURES_MAX)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "cluster-info has %zu signatures, and room for %d: as many of the oldest "
+                       "tokens lose theirs as do not fit, and cannot be used for discovery then; "
+                       "revoke tokens that are not used, or create tokens with --no-signing for "
+                       "machines with a discovery file",
+                       n, NB_SIGNATURES_MAX);
 }
 
 /* An existing token is never overwritten. */
@@ -189,6 +258,7 @@ static int print_token(struct creation *creation, struct nb_failure *f) {
         snprintf(text, sizeof(text), "%s.%.*s", token->id, NB_TOKEN_SECRET_LEN, token->secret);
         creation->handout.token = text;
         creation->handout.node = token->node;
+        creation->handout.is_listed = creation->nodes_path != NULL;
         r = nb_handout_print(creation->form, &creation->handout, stdout);
         explicit_bzero(text, sizeof(text));
         creation->handout.token = NULL;
@@ -205,19 +275,11 @@ static int print_token(struct creation *creation, struct nb_failure *f) {
         return r;
 }
 
+/* Creates and prints one. */
 static int create_token(struct creation *creation, struct nb_failure *f) {
         struct nb_bootstrap_token *token = &creation->token;
-        int r = 0;
+        int r = creation->text ? 0 : set_text(token, NULL, f);
 
-        if (!creation->is_dry_run || creation->is_restricted || !creation->is_alone)
-                r = nb_admin_connect(&creation->admin.place, &creation->admin, f);
-        if (r >= 0 && !creation->is_alone)
-                r = prepare_handout(creation, f);
-        if (r >= 0 && creation->is_restricted)
-                r = nb_automatic_approval_refuse(&creation->admin, token->groups,
-                                                 creation->is_forced, f);
-        if (r >= 0 && creation->is_restricted && !creation->is_dry_run)
-                r = nb_publication_bind(&creation->admin, token->groups, f);
         if (r >= 0 && !creation->is_dry_run)
                 r = submit_token(&creation->admin, token, f);
         if (r < 0)
@@ -229,13 +291,44 @@ static int create_token(struct creation *creation, struct nb_failure *f) {
         return print_token(creation, f);
 }
 
+static int create_tokens(struct creation *creation, struct nb_failure *f) {
+        const char *groups = creation->token.groups, *node = NULL;
+        int r = 0;
+
+        if (!creation->is_dry_run || creation->is_restricted || !creation->is_alone)
+                r = nb_admin_connect(&creation->admin.place, &creation->admin, f);
+        if (r >= 0 && !creation->is_alone)
+                r = prepare_handout(creation, f);
+        if (r >= 0 && creation->is_restricted)
+                r = nb_automatic_approval_refuse(&creation->admin, groups, creation->is_forced, f);
+        if (r >= 0 && creation->is_restricted && !creation->is_dry_run)
+                r = nb_publication_bind(&creation->admin, groups, f);
+        if (r >= 0 && !creation->is_dry_run && !creation->is_unsigned)
+                warn_of_signatures(creation);
+        for (size_t i = 0; i < creation->count && r >= 0; i++) {
+                if (creation->nodes_path) {
+                        node = next_node(creation, node);
+                        NB_TEXT_COPY(creation->token.node, node);
+                }
+                r = create_token(creation, f);
+                if (r < 0 && i > 0)
+                        nb_failure_add(f, "; created and printed before: %zu", i);
+        }
+        return r;
+}
+
 int nb_token_create(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(creation_done) struct creation creation = { 0 };
+        _cleanup_(creation_done) struct creation creation = { .nodes = NB_SECRET_INIT };
         const struct nb_option rows[] = {
                 { "node", "NAME", "a bound token: for this node and one use",
                   .ret_value = &creation.node },
+                { "nodes", "FILE", "a bound token for each name in this file; '-': standard input",
+                  .ret_value = &creation.nodes_path },
                 { "enrolled", NULL, "an enrolled token: for every enrolled node, with its proof",
                   .ret_switch = &creation.is_enrolled },
+                { "count", "NUMBER", "create so many tokens", .ret_value = &creation.count_text },
+                { "no-signing", NULL, "for machines with a discovery file: do not sign with it",
+                  .ret_switch = &creation.is_unsigned },
                 { "force", NULL, "a bound or enrolled token even if others approve its requests",
                   .ret_switch = &creation.is_forced },
                 { "print", "FORM", "what to print for the machine: " NB_HANDOUT_NAMES,
@@ -256,5 +349,5 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
                 creation.text = options->argv[0];
         if (r >= 0)
                 r = describe_token(&creation, f);
-        return r < 0 ? r : create_token(&creation, f);
+        return r < 0 ? r : create_tokens(&creation, f);
 }

@@ -54,7 +54,8 @@ bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_prefix *
         const uint8_t *a = prefix->base.s6_addr, *b = address->base.s6_addr;
         const unsigned n = prefix->len / 8, rest = prefix->len % 8;
 
-        return memcmp(a, b, n) == 0 && (rest == 0 || (a[n] ^ b[n]) >> (8 - rest) == 0) &&
+        return prefix->len <= address->len && memcmp(a, b, n) == 0 &&
+               (rest == 0 || (a[n] ^ b[n]) >> (8 - rest) == 0) &&
                IN6_IS_ADDR_V4MAPPED(&prefix->base) == IN6_IS_ADDR_V4MAPPED(&address->base);
 }
 

@@ -36,7 +36,8 @@ int nb_prefix_parse(const char *text, struct nb_prefix *ret_prefix);
 /* Whether the text is an address with a length, and no bit is set beyond it. */
 bool nb_prefix_is_exact(const char *text);
 
-/* Whether the prefix contains the address. An IPv6 prefix such as ::/0 contains no IPv4 address. */
+/* Whether the prefix contains the address, or all of another prefix. An IPv6 prefix such as ::/0
+ * contains no IPv4 address. */
 bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_prefix *address);
 
 /* Folds a host. -EINVAL if it is neither an address nor a DNS name, for example with a wildcard. */
@@ -49,5 +50,5 @@ bool nb_host_is_name(const char *text);
 bool nb_host_is_address(const char *host);
 
 /* Whether a list of hosts and prefixes, such as "10.0.0.0/8,fd00::5,a.example.org", contains the
- * host. */
+ * host, or all of a prefix. */
 bool nb_hosts_contain(const char *hosts, const char *host);

@@ -9,7 +9,7 @@
 #include "admin/policy/secret_data.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define EXPIRATION_MAX 127
 #define NODE_PATH "metadata.annotations." NB_TOKEN_NODE_ANNOTATION

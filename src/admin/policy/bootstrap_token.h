@@ -21,8 +21,8 @@
 #include "base/buffer.h"
 #include "base/failure.h"
 #include "codec/json.h"
-#include "kube/node_name.h"
-#include "kube/token.h"
+#include "kube_objects/node_name.h"
+#include "kube_objects/token.h"
 
 #define NB_TOKEN_SECRET_NAME_PREFIX "bootstrap-token-"
 #define NB_TOKEN_SECRET_NAME_MAX 253
@@ -34,6 +34,9 @@
 #define NB_TOKEN_GROUPS_MAX 1024
 #define NB_TOKEN_DESCRIPTION_MAX 1024
 #define NB_TOKEN_KEY_MAX 1024 /* Kubernetes signs with longer ones, which no machine can use */
+/* In cluster-info, of which a joining node reads at most NB_CLUSTER_INFO_MAX bytes. A signature
+ * takes 126, and its entries in metadata.managedFields 29 for each of two writers. */
+#define NB_SIGNATURES_MAX 5000
 #define NB_TOKEN_EXPIRATION_MALFORMED ((time_t)-1)
 
 struct nb_bootstrap_token {

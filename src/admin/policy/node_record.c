@@ -24,7 +24,6 @@ static bool is_node_name(const char *text) {
         return nb_node_name_parse(text, strlen(text), name) >= 0 && strcmp(name, text) == 0;
 }
 
-/* The first two are all that a removed node has. */
 static const struct nb_data_field fields[] = {
         { "node", "the name of a node", is_node_name, false,
           NB_DATA_FIELD(struct nb_node_record, node) },
@@ -59,6 +58,10 @@ bool nb_node_record_set_names(struct nb_node_record *record, const char *list, b
         return true;
 }
 
+bool nb_node_record_is_enrolled(const struct nb_node_record *record) {
+        return record->public_key[0] || record->addresses[0] || record->dns_names[0];
+}
+
 void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record) {
         char name[NB_NODE_RECORD_NAME_SIZE];
         struct nb_node_record record = { 0 };
@@ -72,12 +75,13 @@ void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record
         nb_json_expect(json, "metadata.name", name);
         if (json->r < 0)
                 return;
-        if (record.removed_text[0]) {
-                if (nb_rfc3339_parse(record.removed_text, &record.removed) < 0 ||
-                    record.removed <= 0)
-                        nb_json_refuse(json, "data.removed", "a time", record.removed_text);
-                record.public_key[0] = record.addresses[0] = record.dns_names[0] = '\0';
-        } else {
+        if (record.removed_text[0] &&
+            (nb_rfc3339_parse(record.removed_text, &record.removed) < 0 || record.removed <= 0))
+                nb_json_refuse(json, "data.removed", "a time", record.removed_text);
+        /* Somebody has deleted a key or a list, which were limits. */
+        if (!record.removed_text[0] && !nb_node_record_is_enrolled(&record))
+                nb_json_refuse(json, "data", "publicKey, addresses or dnsNames", NULL);
+        if (record.public_key[0]) {
                 int r = nb_attestation_key_read(record.public_key, strlen(record.public_key),
                                                 record.key_id);
 
@@ -92,7 +96,6 @@ void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record
 }
 
 int nb_node_record_format(const struct nb_node_record *record, struct nb_buffer *ret) {
-        const size_t n = record->removed_text[0] ? 2 : N_ELEMENTS(fields);
         struct nb_json_writer writer = { .buffer = ret };
         char name[NB_NODE_RECORD_NAME_SIZE];
 
@@ -105,7 +108,7 @@ int nb_node_record_format(const struct nb_node_record *record, struct nb_buffer 
         nb_json_close(&writer);
         nb_json_put_string(&writer, "type", NB_NODE_RECORD_TYPE);
         nb_json_open(&writer, "data", '{');
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < N_ELEMENTS(fields); i++)
                 nb_secret_data_put(&writer, fields[i].key, (const char *)record + fields[i].offset);
         return nb_json_finish(&writer);
 }

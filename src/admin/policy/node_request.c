@@ -16,10 +16,8 @@
 #define BOOTSTRAP_GROUP "system:bootstrappers" /* the API server adds it to each token's user */
 
 bool nb_csr_name_is_usable(const char *name) {
-        size_t len = strlen(name);
-
-        return len > 0 && len <= NB_CSR_NAME_MAX && name[0] != '.' &&
-               strspn(name, NB_LOWER NB_UPPER NB_DIGITS "-_.:") == len;
+        return name[0] && strlen(name) <= NB_CSR_NAME_MAX && strcmp(name, ".") != 0 &&
+               strcmp(name, "..") != 0 && !strpbrk(name, "/%");
 }
 
 /* The API server accepts each type of condition once, and Approved and Denied only with the status
@@ -88,6 +86,8 @@ static const char *find_flaw(struct nb_json *json, const struct nb_node_request 
         const bool is_client = request->kind == NB_NODE_REQUEST_CLIENT;
         const char *user = nb_json_string(json, "spec.username");
 
+        if (!nb_csr_name_is_usable(nb_json_string(json, "metadata.name")))
+                return "its name is not usable";
         if (user && strcmp(user, request->username) != 0)
                 return "the requestor's name is too long or not printable";
         if (!has_text(json, "spec.usages", is_client ? "client auth" : "server auth") ||
@@ -139,11 +139,14 @@ void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_requ
         nb_json_copy(json, "metadata.uid", request->uid, sizeof(request->uid));
         nb_json_copy(json, "metadata.resourceVersion", request->resource_version,
                      sizeof(request->resource_version));
-        nb_json_line(json, "metadata.name", request->name, sizeof(request->name));
         request->state = read_state(json);
         request->has_certificate = certificate && certificate[0];
-        if (!name || !nb_csr_name_is_usable(name) || !signer)
+        if (!name || !signer)
                 return;
+        if (nb_csr_name_is_usable(name))
+                NB_TEXT_COPY(request->name, name);
+        else
+                snprintf(request->name, sizeof(request->name), "uid/%s", request->uid);
         if (strcmp(signer, NB_CSR_SIGNER) == 0)
                 request->kind = NB_NODE_REQUEST_CLIENT;
         else if (strcmp(signer, NB_SIGNER_SERVING) == 0)
@@ -155,6 +158,7 @@ void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_requ
         if (time && nb_rfc3339_parse(time, &request->approved) < 0)
                 request->approved = 0;
         request->is_approved_by_controller = reason && !strcmp(reason, NB_APPROVED_REASON);
+        request->is_approved_by_command = reason && !strcmp(reason, NB_APPROVED_BY_COMMAND);
         read_requestor(json, request);
         read_request(json, request);
         snprintf(request->flaw, sizeof(request->flaw), "%s", find_flaw(json, request));

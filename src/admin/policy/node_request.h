@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A CertificateSigningRequest of a node, for `approve` and the controller: the requestor as the API
- * server recorded it, and the content of the request. Only `pem` is allocated.
+ * A CertificateSigningRequest of a node, for `requests` and the controller: the requestor as the
+ * API server recorded it, and the content of the request. Only `pem` is allocated.
  */
 
 #include <stdbool.h>
@@ -12,19 +12,18 @@
 
 #include "codec/json.h"
 #include "crypto/pkcs10_facts.h"
-#include "kube/csr.h"
-#include "kube/node_name.h"
-#include "kube/token.h"
+#include "kube_objects/csr.h"
+#include "kube_objects/node_name.h"
+#include "kube_objects/token.h"
 
 #define NB_SIGNER_SERVING "kubernetes.io/kubelet-serving"
 #define NB_APPROVED_REASON \
         "NodeBootstrapApproved" /* in the condition of what the controller approves */
+#define NB_APPROVED_BY_COMMAND "ApprovedByAdministrator" /* the same for `requests approve` */
 #define NB_BOOTSTRAP_USER_PREFIX "system:bootstrap:"
 
 enum nb_node_request_kind {
-        NB_NODE_REQUEST_OTHER, /* of another signer, or with a name that no node chooses and that
-                                  cannot be in a path; nothing below but name, uid and state is set
-                                */
+        NB_NODE_REQUEST_OTHER, /* of another signer; nothing below but name, uid and state is set */
         NB_NODE_REQUEST_CLIENT,
         NB_NODE_REQUEST_SERVING,
         _NB_NODE_REQUEST_KIND_N,
@@ -32,12 +31,12 @@ enum nb_node_request_kind {
 
 struct nb_node_request {
         enum nb_node_request_kind kind;
-        char name[NB_CSR_NAME_MAX + 1];
+        char name[NB_CSR_NAME_MAX + 1]; /* "uid/UID", which none has, if it is unusable */
         char uid[64];
         char resource_version[64];
         time_t created;
         time_t approved; /* 0: not approved, or at an unknown time */
-        bool is_approved_by_controller;
+        bool is_approved_by_controller, is_approved_by_command;
         enum nb_csr_state state;
         bool has_certificate;
         char username[256];                 /* who submitted it */
@@ -66,8 +65,10 @@ struct nb_node_request {
  */
 void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_request);
 
-/* Any holder of a token may choose the name of a request. A name of another form cannot be used in
- * the path of an API call, and kubelet never chooses one. */
+/* Any holder of a token chooses the name of a request, and Kubernetes accepts any text that can be
+ * a segment of a path (apimachinery path.ValidatePathSegmentName), at any length. Only a name with
+ * NB_CSR_NAME_MAX bytes or less is used in calls; other requests are known by what a list or a
+ * watch says of them. */
 bool nb_csr_name_is_usable(const char *name);
 
 void nb_node_request_done(struct nb_node_request *request);

@@ -4,6 +4,7 @@
 
 #include "admin/policy/data_fields.h"
 #include "admin/policy/verdict.h"
+#include "base/text.h"
 
 enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end) {
         static const struct nb_bootstrap_token no_token = { 0 };
@@ -54,62 +55,71 @@ enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reaso
 /* In a text, "$t" and the like are replaced: see nb_reason_describe(). */
 static const struct row {
         enum nb_verdict verdict;
+        unsigned facts;
         const char *name, *text;
 } rows[_NB_REASON_N] = {
-        [NB_REASON_NONE] = { NB_VERDICT_APPROVE, NB_APPROVED_REASON,
+        [NB_REASON_NONE] = { NB_VERDICT_APPROVE, 0, NB_APPROVED_REASON,
                              "The bootstrap token $t may join as node $n" },
-        [NB_REASON_NOT_A_TOKEN] = { NB_VERDICT_IGNORE, "NotAToken",
+        [NB_REASON_NOT_A_TOKEN] = { NB_VERDICT_IGNORE, 0, "NotAToken",
                                     "The requestor is not a bootstrap token" },
-        [NB_REASON_NOT_OURS] = { NB_VERDICT_IGNORE, "UnboundToken",
+        [NB_REASON_NOT_OURS] = { NB_VERDICT_IGNORE, 0, "UnboundToken",
                                  "The bootstrap token $t is unbound" },
-        [NB_REASON_TOKEN_MISSING] = { NB_VERDICT_WAIT, "TokenMissing",
+        [NB_REASON_TOKEN_MISSING] = { NB_VERDICT_WAIT, NB_FACT_TOKEN, "TokenMissing",
                                       "The bootstrap token $t does not exist any more, or its "
                                       "Secret is malformed" },
-        [NB_REASON_TOKEN_RECREATED] = { NB_VERDICT_REFUSE, "TokenRecreated",
+        [NB_REASON_TOKEN_RECREATED] = { NB_VERDICT_REFUSE, NB_FACT_TOKEN, "TokenRecreated",
                                         "The bootstrap token $t was created after the request, "
                                         "which was made with an earlier one of this ID" },
-        [NB_REASON_MALFORMED] = { NB_VERDICT_REFUSE, "RequestMalformed",
+        [NB_REASON_MALFORMED] = { NB_VERDICT_REFUSE, 0, "RequestMalformed",
                                   "The request is not for a node's client certificate: $f" },
-        [NB_REASON_TOKEN_EXPIRED] = { NB_VERDICT_REFUSE, "TokenExpired",
+        [NB_REASON_TOKEN_EXPIRED] = { NB_VERDICT_REFUSE, NB_FACT_TOKEN, "TokenExpired",
                                       "The bootstrap token $t had expired when the request was "
                                       "made" },
-        [NB_REASON_TOKEN_DISABLED] = { NB_VERDICT_WAIT, "TokenDisabled",
+        [NB_REASON_TOKEN_DISABLED] = { NB_VERDICT_WAIT, NB_FACT_TOKEN, "TokenDisabled",
                                        "The bootstrap token $t may no longer authenticate" },
-        [NB_REASON_TOKEN_WITHOUT_NODE] = { NB_VERDICT_REFUSE, "TokenWithoutNode",
+        [NB_REASON_TOKEN_WITHOUT_NODE] = { NB_VERDICT_REFUSE, NB_FACT_TOKEN, "TokenWithoutNode",
                                            "The bootstrap token $t is in the "
                                            "group " NB_TOKEN_GROUP_NODE ", but its Secret has no "
                                            "annotation " NB_TOKEN_NODE_ANNOTATION },
-        [NB_REASON_TOKEN_FOR_ANOTHER_NODE] = { NB_VERDICT_REFUSE, "TokenForAnotherNode",
+        [NB_REASON_TOKEN_FOR_ANOTHER_NODE] = { NB_VERDICT_REFUSE, NB_FACT_TOKEN,
+                                               "TokenForAnotherNode",
                                                "The bootstrap token $t is for node $o, but the "
                                                "request is for node $n" },
-        [NB_REASON_POLICY_UNUSABLE] = { NB_VERDICT_WAIT, "PolicyUnusable",
+        [NB_REASON_POLICY_UNUSABLE] = { NB_VERDICT_WAIT, NB_FACT_LIMITS, "PolicyUnusable",
                                         "The policy cannot be used: $p" },
-        [NB_REASON_RECORD_UNUSABLE] = { NB_VERDICT_WAIT, "RecordUnusable",
+        [NB_REASON_RECORD_UNUSABLE] = { NB_VERDICT_WAIT, NB_FACT_LIMITS, "RecordUnusable",
                                         "The record of node $n cannot be used: $r" },
-        [NB_REASON_NODE_REMOVED] = { NB_VERDICT_REFUSE, "NodeRemoved",
+        [NB_REASON_NODE_REMOVED] = { NB_VERDICT_REFUSE, NB_FACT_LIMITS, "NodeRemoved",
                                      "The request was made before the enrolled node $n was "
                                      "removed" },
-        [NB_REASON_NOT_ENROLLED] = { NB_VERDICT_WAIT, "NotEnrolled",
+        [NB_REASON_NOT_ENROLLED] = { NB_VERDICT_WAIT, NB_FACT_LIMITS, "NotEnrolled",
                                      "Node $n is not enrolled, but a proof by an enrolled key is "
                                      "required" },
-        [NB_REASON_PROOF_MISSING] = { NB_VERDICT_REFUSE, "AttestationMissing",
+        [NB_REASON_PROOF_MISSING] = { NB_VERDICT_REFUSE, NB_FACT_LIMITS, "AttestationMissing",
                                       "The request has no signature with the enrolled key of "
                                       "node $n" },
-        [NB_REASON_PROOF_INVALID] = { NB_VERDICT_REFUSE, "AttestationInvalid",
+        [NB_REASON_PROOF_INVALID] = { NB_VERDICT_REFUSE, NB_FACT_LIMITS, "AttestationInvalid",
                                       "The request is not signed with the enrolled key of node $n "
                                       "for the bootstrap token $t" },
-        [NB_REASON_NODE_READY] = { NB_VERDICT_WAIT, "NodeReady",
+        [NB_REASON_NODE_READY] = { NB_VERDICT_WAIT, NB_FACT_NODE, "NodeReady",
                                    "The Node $n exists and is Ready" },
-        [NB_REASON_TOKEN_USED] = { NB_VERDICT_REFUSE, "TokenUsed",
+        [NB_REASON_TOKEN_USED] = { NB_VERDICT_REFUSE, NB_FACT_TOKEN, "TokenUsed",
                                    "The bootstrap token $t is for one use, and another request "
                                    "has used it ($c)" },
-        [NB_REASON_TOKEN_CLAIM_FOREIGN] = { NB_VERDICT_WAIT, "TokenClaimForeign",
+        [NB_REASON_TOKEN_CLAIM_FOREIGN] = { NB_VERDICT_WAIT, NB_FACT_TOKEN, "TokenClaimForeign",
                                             "The Lease node-bootstrap-token-$t in kube-system "
                                             "was not made for this bootstrap token" },
+        [NB_REASON_APPROVED_BY_OTHERS] = { NB_VERDICT_IGNORE, 0, "ApprovedByOthers",
+                                           "Somebody else approved this request of the bootstrap "
+                                           "token $t for node $n" },
 };
 
 enum nb_verdict nb_reason_verdict(enum nb_reason reason) {
         return rows[reason].verdict;
+}
+
+unsigned nb_reason_facts(enum nb_reason reason) {
+        return rows[reason].facts;
 }
 
 const char *nb_reason_name(enum nb_reason reason) {
@@ -135,5 +145,6 @@ const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_cas
                         break;
                 text += len + 2;
         }
+        nb_text_copy_line(ret, strlen(ret), ret, NB_REASON_TEXT_SIZE);
         return ret;
 }

@@ -46,11 +46,13 @@ enum nb_reason {
         NB_REASON_NODE_READY,
         NB_REASON_TOKEN_USED,          /* another key has claimed the token */
         NB_REASON_TOKEN_CLAIM_FOREIGN, /* something else has the name of the claim */
+        NB_REASON_APPROVED_BY_OTHERS,  /* of an Event; nb_client_judge() does not return it */
         _NB_REASON_N,
 };
 
 enum nb_claim_state {
-        NB_CLAIM_OWN,     /* by the key of the request, or there is none yet */
+        NB_CLAIM_NONE,    /* there is none yet */
+        NB_CLAIM_OWN,     /* by the key of the request */
         NB_CLAIM_OTHER,   /* by another key */
         NB_CLAIM_FOREIGN, /* of an earlier token with this ID, or not made by this program */
 };
@@ -74,6 +76,14 @@ struct nb_client_case {
 enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end);
 
 enum nb_verdict nb_reason_verdict(enum nb_reason reason);
+
+/* What has to change, beside the request, before the reason can go away: bits. */
+enum nb_fact {
+        NB_FACT_TOKEN = 1,
+        NB_FACT_LIMITS = 2, /* the policy, and the record of the node */
+        NB_FACT_NODE = 4,
+};
+unsigned nb_reason_facts(enum nb_reason reason);
 
 /* The reason in the Event and the condition of the CSR, such as "TokenForAnotherNode". */
 const char *nb_reason_name(enum nb_reason reason);

@@ -13,48 +13,49 @@ bool nb_election_observe(struct nb_election *election, const struct nb_election_
         snprintf(election->observed, sizeof(election->observed), "%s", version);
         if (is_free || now_ms >= election->observed_ms + waits->expire_ms)
                 return true;
-        nb_election_note(election, waits, 0, now_ms);
+        nb_election_note(election, waits, 0, 0, now_ms);
         return false;
 }
 
 void nb_election_note(struct nb_election *election, const struct nb_election_waits *waits,
-                      int result, uint64_t now_ms) {
+                      int result, uint64_t sent_ms, uint64_t now_ms) {
         election->due_ms = now_ms + (result > 0 ? waits->renew_ms : waits->standby_ms);
         if (result > 0)
-                election->renewed_ms = now_ms;
-        if (result >= 0 || now_ms >= election->renewed_ms + waits->held_ms)
+                election->renewed_ms = sent_ms;
+        if (result >= 0 || !nb_election_is_leader(election, waits, now_ms))
                 election->is_held = result > 0;
+}
+
+bool nb_election_is_leader(const struct nb_election *election,
+                           const struct nb_election_waits *waits, uint64_t now_ms) {
+        return election->is_held && now_ms < election->renewed_ms + waits->held_ms;
 }
 
 /* --- Reports of a request --- */
 
-static bool take_from_rate(struct nb_rate *rate, const struct nb_rate_limit *limit,
-                           uint64_t now_ms) {
-        uint64_t from_ms = rate->used_ms > now_ms ? rate->used_ms : now_ms;
+static bool has_room(const struct nb_rate *rate, const struct nb_rate_limit *limit,
+                     uint64_t now_ms) {
+        const uint64_t from_ms = rate->used_ms > now_ms ? rate->used_ms : now_ms;
 
-        if (from_ms + limit->interval_ms > now_ms + limit->burst * limit->interval_ms)
-                return false;
-        rate->used_ms = from_ms + limit->interval_ms;
-        return true;
+        return from_ms + limit->interval_ms <= now_ms + limit->burst * limit->interval_ms;
 }
 
-bool nb_reports_begin(struct nb_reports *reports, const struct nb_report_limits *limits,
-                      struct nb_rate *of_token, struct nb_rate *of_kind, unsigned bit,
-                      uint64_t now_ms) {
-        if (reports->telling == bit)
-                return true;
+static void take_room(struct nb_rate *rate, const struct nb_rate_limit *limit, uint64_t now_ms) {
+        rate->used_ms = (rate->used_ms > now_ms ? rate->used_ms : now_ms) + limit->interval_ms;
+}
+
+int nb_reports_take(struct nb_reports *reports, const struct nb_report_limits *limits,
+                    struct nb_rate *of_party, struct nb_rate *of_kind, unsigned bit,
+                    uint64_t now_ms) {
         if (now_ms >= reports->told_ms + limits->repeat_ms)
                 reports->told = 0;
-        if ((reports->told & bit) ||
-            (of_token && !take_from_rate(of_token, &limits->of_token, now_ms)) ||
-            !take_from_rate(of_kind, &limits->of_kind, now_ms))
-                return false;
-        reports->telling = bit;
-        return true;
-}
-
-void nb_reports_done(struct nb_reports *reports, unsigned bit, uint64_t now_ms) {
+        if ((reports->told & bit) || !has_room(of_party, &limits->of_party, now_ms) ||
+            !has_room(of_kind, &limits->of_kind, now_ms))
+                return 0;
+        take_room(of_party, &limits->of_party, now_ms);
+        take_room(of_kind, &limits->of_kind, now_ms);
         *reports = (struct nb_reports){ .told = reports->told | bit, .told_ms = now_ms };
+        return has_room(of_party, &limits->of_party, now_ms) ? 1 : 2;
 }
 
 /* --- The token of an issued certificate --- */

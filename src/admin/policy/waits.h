@@ -22,7 +22,7 @@ struct nb_election_waits {
 struct nb_election {
         bool is_held;
         uint64_t due_ms;      /* of the next call */
-        uint64_t renewed_ms;  /* when the Lease was last taken or renewed */
+        uint64_t renewed_ms;  /* when the last call was sent that took or renewed the Lease */
         uint64_t observed_ms; /* when `observed` was first read */
         char observed[64];    /* the resourceVersion that was last read; "": there was no Lease */
 };
@@ -32,11 +32,16 @@ struct nb_election {
 bool nb_election_observe(struct nb_election *election, const struct nb_election_waits *waits,
                          const char *version, bool is_free, uint64_t now_ms);
 
-/* To be called with a result: the Lease was written (1), another controller holds it (0), or the
- * call failed (negative). After a failure, a leader stays the leader until `held_ms` have passed
- * since its last renewal: until `expire_ms`, no other controller may take the Lease. */
+/* To be called with a result: the Lease was written (1) by a call that was sent at `sent_ms`,
+ * another controller holds it (0), or the call failed (negative). After a failure, a leader stays
+ * the leader until `held_ms` have passed since its last renewal: until `expire_ms`, no other
+ * controller may take the Lease. */
 void nb_election_note(struct nb_election *election, const struct nb_election_waits *waits,
-                      int result, uint64_t now_ms);
+                      int result, uint64_t sent_ms, uint64_t now_ms);
+
+/* Whether this controller is the leader, also if the answer to the last renewal is missing. */
+bool nb_election_is_leader(const struct nb_election *election,
+                           const struct nb_election_waits *waits, uint64_t now_ms);
 
 /* --- Reports of a request --- */
 
@@ -50,21 +55,19 @@ struct nb_report_limits {
         struct nb_rate_limit {
                 unsigned burst;
                 uint64_t interval_ms;
-        } of_token, of_kind;
+        } of_party, of_kind;
 };
 
 struct nb_reports {
-        unsigned told, telling; /* bits: reasons; telling: the report has begun, but is not done */
-        uint64_t told_ms;       /* when the last report was done */
+        unsigned told;    /* bits: reasons */
+        uint64_t told_ms; /* when the last report was made */
 };
 
-/* Returns whether this reason may be reported, and counts the report against both rates
- * (`of_token` may be NULL), unless the report has already begun. */
-bool nb_reports_begin(struct nb_reports *reports, const struct nb_report_limits *limits,
-                      struct nb_rate *of_token, struct nb_rate *of_kind, unsigned bit,
-                      uint64_t now_ms);
-
-void nb_reports_done(struct nb_reports *reports, unsigned bit, uint64_t now_ms);
+/* Returns whether this reason may be reported now, and counts the report against both rates. 2: no
+ * other report of this party is possible for a while. */
+int nb_reports_take(struct nb_reports *reports, const struct nb_report_limits *limits,
+                    struct nb_rate *of_party, struct nb_rate *of_kind, unsigned bit,
+                    uint64_t now_ms);
 
 /* --- The token of an issued certificate --- */
 

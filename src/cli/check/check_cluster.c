@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,11 +7,14 @@
 #include <time.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/check/check_internal.h"
-#include "kube_api/cluster_calls.h"
-#include "kube_api/csr_calls.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "kube_calls/cluster_calls.h"
+#include "kube_calls/csr_calls.h"
+#include "kube_calls/k3s_calls.h"
+#include "os/clock.h"
+#include "systemd/log.h"
+#include "systemd/unit.h"
 
 /* --- The certificate of a machine that has joined --- */
 
@@ -27,7 +31,7 @@ static bool is_starting(const struct nb_check *check, char ret_text[static START
         else
                 snprintf(ret_text, START_SIZE, NB_KUBELET_UNIT " is %s (%s)", kubelet->active,
                          kubelet->sub);
-        return !strcmp(kubelet->active, "activating") ||
+        return (kubelet->active[0] && !nb_unit_is_at_rest(kubelet)) ||
                (!strcmp(kubelet->active, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
 }
 
@@ -47,41 +51,54 @@ int nb_check_health(struct nb_check *check, struct nb_failure *f) {
         return r;
 }
 
-/* Only that there is none is a failure: kubelet creates its Node when it starts, and not again. */
-static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failure *f) {
-        const char *name = check->client.node_name;
-        struct nb_node_object node = { .is_ready = false };
-        struct nb_failure ignored = { 0 };
-        char start[START_SIZE];
-        int r = nb_node_read(api, name, NULL, &node, &ignored);
+/* Servers reach kubelet at this address, and verify its certificate. */
+static void check_address(struct nb_check *check, const struct nb_node_object *node) {
+        char names[NB_CHECK_NAMES_SIZE];
 
-        if (r == 404 && is_starting(check, start)) {
-                nb_check_row(check, NB_CHECK_DOUBT, "Node '%s': does not exist yet; %s", name,
-                             start);
-                return 0;
-        }
-        if (r == 404)
-                return nb_failure_set(f, NB_NODE_DELETED, 0, "%s has no Node '%s'", api->name,
-                                      name);
-        if (r == 200)
+        if (!check->serving || !node->address[0] ||
+            nb_certificate_is_for(check->serving, node->address))
+                return;
+        nb_certificate_names(check->serving, 0, names, sizeof(names));
+        nb_check_row(check, NB_CHECK_DOUBT,
+                     "kubelet's serving certificate is for %s, but the Node's address is %s: logs "
+                     "and exec fail; `systemctl start node-bootstrap-refresh.service` renews it if "
+                     "this machine no longer has one of its addresses",
+                     names, node->address);
+}
+
+/* Only that there is none is a failure: kubelet creates its Node when it starts, and not again. */
+static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failure *ret_why) {
+        const char *name = check->client.node_name;
+        struct nb_node_object node;
+        char start[START_SIZE];
+        int r = nb_node_client_find(&check->client, api, &node, ret_why);
+
+        if (r >= 0)
                 nb_check_row(check, node.is_ready ? NB_CHECK_GOOD : NB_CHECK_DOUBT,
                              "Node '%s': %sReady", name, node.is_ready ? "" : "not ");
+        if (r >= 0)
+                check_address(check, &node);
+        else if (ret_why->http_status == 404 && is_starting(check, start))
+                nb_check_row(check, NB_CHECK_DOUBT, "Node '%s': does not exist yet; %s", name,
+                             start);
+        else if (ret_why->http_status == 404)
+                return r;
+        nb_failure_clear(ret_why);
         return 0;
 }
 
-static int ask_api_server(struct nb_check *check, struct nb_failure *f) {
-        _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        int r = nb_node_client_connect(&check->client, NB_TIME_INFINITE, &api, f);
+/* With NO_PROXY, the endpoint and the API server can differ. */
+static void print_route(struct nb_check *check, const struct nb_api *api) {
+        struct nb_http_connection connection;
 
-        if (r < 0)
-                return r;
-        nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
-                     api.name);
-        return check->client.node_name[0] ? find_node(check, &api, f) : 0;
+        if (api->http && nb_http_take_connection(api->http, &connection) && connection.route[0])
+                nb_check_row(check, NB_CHECK_NOTE, "proxy: %s is reached %s", api->name,
+                             connection.route);
 }
 
 /* kubelet starts without the API server, so a missing answer is no failure. */
 static int check_certificate(struct nb_check *check, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
         time_t not_after = check->client.not_after;
         struct nb_failure why = { 0 };
         char when[NB_RFC3339_SIZE];
@@ -96,7 +113,13 @@ static int check_certificate(struct nb_check *check, struct nb_failure *f) {
                              when);
                 return 0;
         }
-        r = ask_api_server(check, &why);
+        r = nb_node_client_connect(&check->client, NB_TIME_INFINITE, &api, &why);
+        if (r >= 0) {
+                nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
+                             api.name);
+                print_route(check, &api);
+                r = check->client.node_name[0] ? find_node(check, &api, &why) : 0;
+        }
         if (r >= 0 || why.code == NB_NONE)
                 return r;
         if (why.code == NB_NODE_ACCESS_REVOKED || why.code == NB_NODE_DELETED) {
@@ -117,9 +140,8 @@ int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
         return r;
 }
 
-/* Also of a machine that kubeadm or kubelet joined, which has no record. */
 static bool is_name_own(const struct nb_check *check) {
-        return check->is_joined || !strcmp(check->client.node_name, check->node_name);
+        return check->fixed_name[0] && !strcmp(check->fixed_name, check->node_name);
 }
 
 /* --- Join: whether it could begin --- */
@@ -128,11 +150,7 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         const struct nb_settings *settings = &check->load.settings;
         const char *origin = settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME]
                              : check->fixed_name[0] ? "that of its certificate"
-                                                    : "the host name",
-                   *hidden = check->sealed & 1U << NB_CREDENTIAL_CONFIG
-                                     ? ", unless credential '" NB_CREDENTIAL_CONFIG_NAME
-                                       "' sets node.name"
-                                     : "";
+                                                    : "the host name";
         int r;
 
         /* With --user-data, this machine's host name and cloud are not those of the new machine. */
@@ -145,51 +163,31 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         }
         r = nb_load_node_name(settings, check->fixed_name, check->node_name, f);
         if (r >= 0)
-                nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s%s)", check->node_name, origin,
-                             hidden);
+                nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s)", check->node_name, origin);
         return r;
 }
 
 /* Prints why a missing value is not a failure here: the administrator may have removed the token
  * after the join, as the manual recommends, or this user cannot read the source. */
 static bool is_excused(struct nb_check *check, const struct nb_failure *f) {
-        const unsigned tokens = 1U << NB_CREDENTIAL_TOKEN | 1U << NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
-                       documents = 1U << NB_CREDENTIAL_KUBECONFIG | 1U << NB_CREDENTIAL_CONFIG,
-                       clusters = 1U << NB_CREDENTIAL_CLUSTER_INFO;
-        enum nb_code code = f->code;
+        const char *unknown = check->unknown;
 
-        if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)
+        if (f->code != NB_TOKEN_MISSING && f->code != NB_SETTINGS_INCOMPLETE)
                 return false;
-        if (code == NB_SETTINGS_INCOMPLETE && check->needs_no_join) {
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: only needed when this machine has to join again", f->detail);
-                return true;
-        }
-        if (code == NB_TOKEN_MISSING && check->needs_no_join) {
+        /* systemd may deliver what this user cannot see. */
+        if (!check->is_root && nb_systemd_is_running())
+                unknown = "run as root";
+        if (check->needs_no_join && f->code == NB_TOKEN_MISSING)
                 nb_check_row(check, NB_CHECK_GOOD,
                              "no token required: kubelet's certificate is valid until %s",
                              check->valid_until);
-                return true;
-        }
-        if (check->is_store_hidden) {
+        else if (check->needs_no_join)
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "cannot determine whether a join can start: run as root");
-                return true;
-        }
-        if (check->is_platform_hidden) {
-                nb_check_row(
-                        check, NB_CHECK_DOUBT,
-                        "cannot determine whether a join can start: it depends on data that only "
-                        "the service can read (see Metadata)");
-                return true;
-        }
-        if (!(check->sealed & (documents | (code == NB_TOKEN_MISSING ? tokens : clusters))))
-                return false;
-        nb_check_row(
-                check, NB_CHECK_DOUBT,
-                "cannot determine whether a join can start: it depends on a credential that only "
-                "the service receives");
-        return true;
+                             "%s: only needed when this machine has to join again", f->detail);
+        else if (unknown)
+                nb_check_row(check, NB_CHECK_DOUBT, "cannot determine whether a join can start: %s",
+                             unknown);
+        return check->needs_no_join || unknown;
 }
 
 int nb_check_join(struct nb_check *check, struct nb_failure *f) {
@@ -340,16 +338,51 @@ int nb_check_api_server(struct nb_check *check, struct nb_failure *f) {
                 return nb_join_map_clock_skew(join, r, f);
         nb_check_row(check, NB_CHECK_GOOD, "API server: %s answers with a certificate of the CA",
                      join->api.name);
+        print_route(check, &join->api);
         return 0;
 }
 
 /* --- Request --- */
+
+/* As the join would ask it. While a supervisor starts, it knows no tokens. */
+static int ask_supervisor(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_identity *identity = &check->load.bootstrap.identity;
+        struct nb_join *join = &check->join;
+        struct nb_cluster supervisor = join->cluster;
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        struct nb_failure why = { 0 };
+        int r;
+
+        r = nb_endpoint_parse(join->endpoint, strlen(join->endpoint), &supervisor.server);
+        assert(r >= 0);
+        r = nb_api_init(&api, &supervisor, identity, NB_TIME_INFINITE, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
+        r = nb_k3s_ask_ready(&api, &supervisor.server, &why);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "identity: accepted by the supervisor (%s)",
+                             identity->source);
+        if (r >= 0 || why.code == NB_NONE)
+                return r;
+        if (why.code != NB_SUPERVISOR_REFUSED && why.code != NB_SERVER_ERROR) {
+                *f = why;
+                return r;
+        }
+        nb_check_row(check, NB_CHECK_DOUBT,
+                     "identity: cannot determine whether it is accepted: %s; the supervisor may be "
+                     "starting, which a join waits for",
+                     why.detail);
+        return 0;
+}
 
 int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
         const struct nb_identity *identity = &check->load.bootstrap.identity;
         struct nb_join *join = &check->join;
         int r;
 
+        if (check->load.bootstrap.issuer == NB_ISSUER_SUPERVISOR)
+                return ask_supervisor(check, f);
         r = nb_right_read(&join->api, NB_RIGHT_CREATE_CSR, f);
         if (r < 0)
                 return nb_join_map_clock_skew(join, r, f);
@@ -397,20 +430,6 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
         return 0;
 }
 
-/* Finds the CSR of an earlier start. 1: *ret_name is set; 0: there is none; -errno. */
-static int find_request(struct nb_check *check, char ret_name[static NB_PKCS10_NAME_SIZE]) {
-        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
-        int r = check->pending_r;
-
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        r = nb_key_import(check->pending_key.data, check->pending_key.len, &key);
-        if (r < 0)
-                return r;
-        r = nb_pkcs10_csr_name(key, check->node_name, ret_name);
-        return r < 0 ? r : 1;
-}
-
 static int print_request(struct nb_check *check, struct nb_failure *f) {
         enum nb_pending_reason reason = NB_PENDING_UNASKED;
         struct nb_join *join = &check->join;
@@ -432,18 +451,14 @@ static int print_request(struct nb_check *check, struct nb_failure *f) {
 
 int nb_check_request(struct nb_check *check, struct nb_failure *f) {
         struct nb_join *join = &check->join;
-        char name[NB_PKCS10_NAME_SIZE];
+        struct nb_last last = { 0 };
+        const char *name = last.fields[NB_FIELD_CSR];
         int r;
 
-        r = find_request(check, name);
-        if (r == 0) {
+        nb_last_read(-1, &check->units.service.state, &last);
+        /* It may be from `join`, and becomes a part of a path. */
+        if (!name[0] || name[strspn(name, NB_LOWER NB_UPPER NB_DIGITS "-_.:")]) {
                 nb_check_row(check, NB_CHECK_GOOD, "request: none is pending");
-                return 0;
-        }
-        if (r < 0) {
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "request: cannot read the key in the state directory: %s%s",
-                             strerror(-r), r == -EACCES ? ": run as root" : "");
                 return 0;
         }
         nb_log_field(NB_FIELD_CSR, "%s", name);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,8 +7,9 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "cli/check/check_internal.h"
-#include "kube/k3s_token.h"
-#include "kube/token.h"
+#include "kube_objects/k3s_token.h"
+#include "kube_objects/token.h"
+#include "systemd/unit.h"
 
 #define CREDENTIAL_MAX ((size_t)256 * 1024)
 
@@ -36,29 +36,6 @@ int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_T
         return 0;
 }
 
-/* --- Where they are --- */
-
-/* Not with access(2), which ignores capabilities. */
-static bool is_dangling(int folder_fd, const char *name) {
-        struct stat st;
-
-        return fstatat(folder_fd, name, &st, 0) < 0 && errno == ENOENT;
-}
-
-void nb_check_find_stores(struct nb_check *check) {
-        if (check->sources.credentials_directory)
-                return;
-        nb_sources_find_stores(&check->sources);
-        for (unsigned c = 0; c < _NB_CREDENTIAL_N; c++) {
-                const char *name = nb_credential_names[c];
-
-                if (nb_machine_units_find_drop_in(&check->units, &check->sources, name,
-                                                  check->drop_ins[c]) ||
-                    nb_sources_is_sealed(&check->sources, name))
-                        check->sealed |= 1U << c;
-        }
-}
-
 /* --- Their contents, without the secrets --- */
 
 /* nb_bootstrap_load() finds out whether it is valid, and names the failure. */
@@ -67,8 +44,10 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
         _cleanup_(nb_secret_done) struct nb_secret data = NB_SECRET_INIT;
         const char *name = nb_credential_names[credential];
         char text[NB_CHECK_TOKEN_TEXT_SIZE];
+        bool is_token = credential == NB_CREDENTIAL_TOKEN ||
+                        credential == NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN;
+        const char *origin;
         struct stat st;
-        size_t len;
         int r;
 
         /* systemd follows links in its stores, but delivers none: `join` refuses them. */
@@ -80,66 +59,50 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
                              strerror(-r));
                 return;
         }
-        len = nb_token_trim(data.data, data.len);
-        if (credential != NB_CREDENTIAL_TOKEN && credential != NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN)
-                nb_check_row(check, NB_CHECK_GOOD, "%s: %zu bytes (%s)", name, data.len, folder);
-        else if (nb_check_mask_token(data.data, len, text) < 0)
-                nb_check_row(check, NB_CHECK_DOUBT, "%s: %zu bytes, not a valid token (%s)", name,
-                             data.len, folder);
-        else if (data.len - len > 1)
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: %s (%s); ignoring extra newlines, or CRLF, at its end", name,
-                             text, folder);
-        else
-                nb_check_row(check, NB_CHECK_GOOD, "%s: %s (%s)", name, text, folder);
-}
-
-/* Returns whether the credential is in `folder`. */
-static bool print_in_folder(struct nb_check *check, unsigned credential, const char *folder,
-                            bool is_sealed, bool is_ignored) {
-        const char *name = nb_credential_names[credential];
-        _cleanup_(nb_closep) int fd = -1;
-        struct stat st;
-
-        if (nb_folder_open(folder, &fd) < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return false;
-        if (!check->sources.credentials_directory && is_dangling(fd, name)) {
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: a dangling symbolic link in %s; systemd %s", name, folder,
-                             NB_CREDENTIALS_ARE_IMPORTED ? "does not start the service"
-                                                         : "ignores it");
-                return false;
+        if (check->part == NB_CHECK_OF_SERVICE) {
+                origin = nb_sources_find_stored(name, &data, &st);
+                folder = origin ? origin : "delivered by systemd";
         }
-        if (is_ignored)
-                nb_check_row(check, NB_CHECK_NOTE, "%s: also in %s; ignored", name, folder);
-        else if (is_sealed)
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: encrypted in %s; systemd decrypts it only for the service%s",
-                             name, folder,
-                             NB_CREDENTIALS_ARE_IMPORTED
-                                     ? ""
-                                     : ", with LoadCredentialEncrypted= in a drop-in");
-        else
-                print_plain(check, credential, folder, fd);
-        return true;
+        r = is_token ? nb_check_mask_token(data.data, nb_token_trim(data.data, data.len), text) : 0;
+        if (r < 0 || !is_token)
+                snprintf(text, sizeof(text), "%zu bytes", data.len);
+        nb_check_row(check, r < 0 ? NB_CHECK_DOUBT : NB_CHECK_GOOD, "%s: %s (%s)", name, text,
+                     folder);
 }
 
+/* Returns whether there is one. */
 static bool print_credential(struct nb_check *check, unsigned credential) {
         const char *name = nb_credential_names[credential],
-                   *delivered = check->sources.credentials_directory;
-        bool is_found = check->drop_ins[credential][0];
+                   *const delivered[] = { check->sources.credentials_directory, NULL },
+                   *const *folders = delivered[0] ? delivered : check->sources.stores;
 
-        if (is_found)
-                nb_check_row(check, NB_CHECK_DOUBT, "%s: set by %s of the service; not read here",
-                             name, check->drop_ins[credential]);
-        if (delivered)
-                is_found = print_in_folder(check, credential, delivered, false, false);
-        for (size_t i = 0; i < NB_STORES_N && !delivered; i++)
-                is_found |= print_in_folder(check, credential, nb_stores[i].folder,
-                                            nb_stores[i].is_sealed, is_found);
-        if (!is_found && check->shows_all)
+        for (; *folders; folders++) {
+                _cleanup_(nb_closep) int fd = -1;
+                struct stat st;
+
+                /* Not with access(2), which ignores capabilities. */
+                if (nb_folder_open(*folders, &fd) >= 0 && fstatat(fd, name, &st, 0) >= 0) {
+                        print_plain(check, credential, *folders, fd);
+                        return true;
+                }
+        }
+        if (delivered[0] && !NB_CREDENTIALS_ARE_IMPORTED &&
+            nb_sources_is_sealed(&check->sources, name)) {
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "%s: encrypted, and not delivered: before version 254, systemd reads "
+                             "it only with LoadCredentialEncrypted=%s in a drop-in",
+                             name, name);
+                return true;
+        }
+        if (!delivered[0] && nb_sources_is_sealed(&check->sources, name)) {
+                check->unknown = "it depends on a credential that only the service receives";
+                nb_check_row(check, NB_CHECK_DOUBT, "%s: encrypted; only the service can read it",
+                             name);
+                return true;
+        }
+        if (check->shows_all)
                 nb_check_row(check, NB_CHECK_NOTE, "%s: not found", name);
-        return is_found;
+        return false;
 }
 
 /* Returns whether there is a token. */
@@ -170,7 +133,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
                 if (nb_store_look(folder) != -EACCES)
                         continue;
                 nb_check_row(check, NB_CHECK_DOUBT, "cannot read %s: run as root", folder);
-                check->is_store_hidden = true;
+                check->unknown = "run as root";
                 n++;
         }
         if (n == 0)

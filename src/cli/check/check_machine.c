@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <libgen.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -15,11 +13,28 @@
 #include "cli/check/check_internal.h"
 #include "cli/kubelet.h"
 #include "cli/machine_state.h"
-#include "system/unit.h"
+#include "systemd/unit.h"
 
 #define UNIT "node-bootstrap.service"
 
 /* --- State --- */
+
+int nb_check_look(struct nb_check *check, struct nb_machine_state *ret_state) {
+        const struct nb_inspection *inspection = &ret_state->node.inspection;
+        int r = nb_machine_judge(&check->sources, &check->units, ret_state);
+
+        if (r < 0)
+                return r;
+        nb_machine_apply_settings(ret_state, &check->sources);
+        NB_TEXT_COPY(check->fixed_name, nb_node_fixed_name(&ret_state->node));
+        /* Without a network, the next start writes a lost file again. */
+        check->needs_no_join = nb_node_state_is_joined(inspection->state) ||
+                               ret_state->kind == NB_MACHINE_WITHOUT_KUBECONFIG;
+        check->has_traces = inspection->state != NB_NODE_STATE_ABSENT;
+        check->is_joined = check->needs_no_join || nb_inspection_is_kept(inspection);
+        memcpy(check->valid_until, inspection->not_after, sizeof(check->valid_until));
+        return 0;
+}
 
 /* Why the last join failed is a failure here, too. */
 int nb_check_state(struct nb_check *check, struct nb_failure *f) {
@@ -31,30 +46,25 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
                 [NB_MACHINE_HIDDEN] = NB_CHECK_DOUBT,
                 [NB_MACHINE_QUEUED] = NB_CHECK_DOUBT,
                 [NB_MACHINE_NOT_YET_VALID] = NB_CHECK_DOUBT, /* kubelet starts nevertheless */
+                [NB_MACHINE_WAITING] = NB_CHECK_DOUBT, /* other steps say more of what it awaits */
         };
         struct nb_machine_state state;
-        bool is_join, has_obstacle;
-        int r = nb_machine_judge(&check->sources, &check->units, &state);
+        bool has_obstacle;
+        int r = nb_check_look(check, &state);
 
         if (r < 0)
                 return r;
-        nb_machine_apply_settings(&state, &check->sources);
-        snprintf(check->fixed_name, sizeof(check->fixed_name), "%s",
-                 nb_node_fixed_name(&state.node));
-        check->needs_no_join = state.node.inspection.state == NB_NODE_STATE_USABLE;
-        memcpy(check->valid_until, state.node.inspection.not_after, sizeof(check->valid_until));
+        if (!strcmp(state.service.file, "disabled"))
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             UNIT " is disabled, so the next boot does not start it: `systemctl "
+                                  "enable " UNIT "`");
         has_obstacle = state.obstacle.code != NB_NONE;
-        is_join = state.kind == NB_MACHINE_WAITING || state.kind == NB_MACHINE_FAILED;
-        /* The later steps say more of what a join waits for, unless only the service can read the
-         * token. */
         if (state.why.code == NB_NODE_RENAMED) {
                 nb_machine_adopt_fields(&state);
                 nb_check_row(check, NB_CHECK_DOUBT, "%s", state.why.detail);
         } else if (!has_obstacle &&
-                   (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
-                    (state.kind == NB_MACHINE_WAITING && !(check->sealed & NB_CHECK_IDENTITIES)))) {
-                nb_check_row(check, is_join ? NB_CHECK_DOUBT : marks[state.kind], "%s",
-                             state.why.detail);
+                   (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT)) {
+                nb_check_row(check, marks[state.kind], "%s", state.why.detail);
         } else {
                 nb_machine_adopt_fields(&state);
                 *f = state.why;
@@ -68,105 +78,84 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
 
 /* --- Files and folders --- */
 
-/* A path that the installer writes to. */
-struct target {
-        const char *what;
-        char path[NB_SETTINGS_PATH_MAX];  /* a folder */
-        char where[NB_SETTINGS_PATH_MAX]; /* the part of `path` that exists */
-        enum nb_code code;
-};
-
 /* A join writes about 15 files, and keeps the previous ones until all are written. They have 50 KiB
- * in total, and each at most 512 KiB (NB_HANDOFF_MAX). */
+ * in total, and each at most 512 KiB (NB_HANDOFF_MAX). btrfs reports no number of files. */
 #define FREE_BYTES_MIN (1024 * 1024)
 #define FREE_FILES_MIN 32
 
-/* btrfs reports no number of files. */
 static bool is_full(const struct statvfs *file_system) {
         return (uint64_t)file_system->f_bavail * file_system->f_frsize < FREE_BYTES_MIN ||
                (file_system->f_files > 0 && file_system->f_favail < FREE_FILES_MIN);
 }
 
-/* 1: cannot be determined as this user. */
-static int try_to_write(struct nb_check *check, struct target *target) {
-        const char *folder = nb_settings_folder_of(target->path);
+/* `where` is `path`, and becomes the part of it that exists. 1: cannot be determined as this user;
+ * -ENODEV: `where` is a folder that the installer does not create. */
+static int try_to_write(const struct nb_check *check, const char *path, char *where) {
+        const char *folder = nb_settings_folder_of(path);
         struct statvfs file_system;
         struct stat st;
 
-        memcpy(target->where, target->path, sizeof(target->where));
-        while (stat(target->where, &st) < 0) {
+        while (stat(where, &st) < 0) {
                 if (errno == EACCES && !check->is_root)
                         return 1;
-                if (errno != ENOENT || !strcmp(target->where, "/"))
+                if (errno != ENOENT || !strcmp(where, "/"))
                         return -errno;
-                (void)dirname(target->where);
+                if (folder && !strcmp(where, folder))
+                        return -ENODEV;
+                (void)dirname(where);
         }
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
-        if (folder && strlen(target->where) < strlen(folder)) {
-                NB_TEXT_COPY(target->where, folder);
-                target->code = NB_DIRECTORY_MISSING;
-                return -ENOENT;
-        }
-        if (statvfs(target->where, &file_system) == 0) {
-                if (file_system.f_flag & ST_RDONLY)
-                        return -EROFS;
-                if (is_full(&file_system))
-                        return -ENOSPC;
-        }
+        if (statvfs(where, &file_system) < 0)
+                return -errno;
+        if (file_system.f_flag & ST_RDONLY)
+                return -EROFS;
+        if (is_full(&file_system))
+                return -ENOSPC;
         /* The installer runs as root; this process no longer does. */
-        return check->is_root || access(target->where, W_OK | X_OK) == 0 ? 0 : 1;
+        return check->is_root || access(where, W_OK | X_OK) == 0 ? 0 : 1;
 }
 
-static int check_target(struct nb_check *check, struct target *target, struct nb_failure *f) {
-        int r = try_to_write(check, target);
+static int check_target(struct nb_check *check, const char *what, const char *path, bool is_file,
+                        enum nb_code code, struct nb_failure *f) {
+        char folder[NB_SETTINGS_PATH_MAX], where[NB_SETTINGS_PATH_MAX];
+        int r;
 
+        NB_TEXT_COPY(folder, path);
+        if (is_file)
+                (void)dirname(folder);
+        NB_TEXT_COPY(where, folder);
+        r = try_to_write(check, folder, where);
+        if (r == -ENODEV)
+                return nb_failure_set(f, NB_DIRECTORY_MISSING, ENOENT, "%s, '%s': '%s': %m", what,
+                                      folder, where);
         if (r < 0)
-                return nb_failure_set(f, target->code, r, "%s, '%s': '%s': %m", target->what,
-                                      target->path, target->where);
+                return nb_failure_set(f, code, r, "%s, '%s': '%s': %m", what, folder, where);
         if (r > 0)
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: cannot determine whether '%s' is writable: run as root",
-                             target->what, target->path);
+                             "%s: cannot determine whether '%s' is writable: run as root", what,
+                             folder);
         else
-                nb_check_row(check, NB_CHECK_GOOD, "%s: '%s' can be %s", target->what, target->path,
-                             strcmp(target->path, target->where) == 0 ? "written" : "created");
+                nb_check_row(check, NB_CHECK_GOOD, "%s: '%s' can be %s", what, folder,
+                             !strcmp(folder, where) ? "written" : "created");
         return 0;
 }
 
 int nb_check_files(struct nb_check *check, struct nb_failure *f) {
         const struct nb_settings *settings = &check->load.settings;
         const char *state = getenv("STATE_DIRECTORY");
-        const struct {
-                const char *what, *path;
-                bool is_file;
-        } targets[] = {
-                { "kubeconfig", settings->kubeconfig, true },
-                { "CA", settings->ca_file, true },
-                { "state", state ? state : NB_CHECK_STATE, false },
-                { "certificate", settings->certificate_directory, false },
-        };
-        struct target target;
-        struct statfs file_system;
+        int r = check_target(check, "kubeconfig", settings->kubeconfig, true, NB_TARGET_UNWRITABLE,
+                             f);
 
-        for (size_t i = 0; i < N_ELEMENTS(targets); i++) {
-                target = (struct target){ .what = targets[i].what,
-                                          .code = i == 2 ? NB_STATE_UNWRITABLE
-                                                         : NB_TARGET_UNWRITABLE };
-                snprintf(target.path, sizeof(target.path), "%s", targets[i].path);
-                if (targets[i].is_file)
-                        (void)dirname(target.path);
-                if (check_target(check, &target, f) < 0)
-                        return -EROFS;
-        }
-        /* A node without persistent storage joins at each boot, when its token may have expired. */
-        if (statfs(target.where, &file_system) == 0 &&
-            (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC))
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "certificate: '%s' is on a memory file system: this machine joins "
-                             "again at each boot",
-                             target.path);
-        return 0;
+        if (r >= 0)
+                r = check_target(check, "CA", settings->ca_file, true, NB_TARGET_UNWRITABLE, f);
+        if (r >= 0)
+                r = check_target(check, "state", state ? state : NB_CHECK_STATE, false,
+                                 NB_STATE_UNWRITABLE, f);
+        if (r >= 0)
+                r = check_target(check, "certificate", settings->certificate_directory, false,
+                                 NB_TARGET_UNWRITABLE, f);
+        return r;
 }
 
 /* --- kubelet --- */
@@ -179,30 +168,31 @@ static bool is_in_list(const struct nb_unit *unit, enum nb_unit_list list, const
 
 static void print_order(struct nb_check *check, const struct nb_unit *unit) {
         const char *kubeconfig = check->load.settings.kubeconfig;
-        bool waits = nb_unit_has(unit, NB_UNIT_AFTER, UNIT),
-             requires = nb_unit_has(unit, NB_UNIT_REQUIRES, NB_GATE_UNIT),
-             is_masked = !strcmp(check->units.gate.load, "masked");
+        bool is_read = is_in_list(unit, NB_UNIT_COMMAND, kubeconfig) ||
+                       is_in_list(unit, NB_UNIT_ENVIRONMENT, kubeconfig);
+        const char *late = nb_unit_has(unit, NB_UNIT_AFTER, UNIT)
+                                   ? NULL
+                                   : "not ordered after " UNIT ", so it does not wait for the "
+                                     "join: `systemctl enable " UNIT "`",
+                   *ungated = !strcmp(check->units.gate.load, "masked") ? NB_GATE_UNIT
+                                      " is masked, so kubelet may start before this "
+                                      "machine has joined, or not at all: `systemctl "
+                                      "unmask " NB_GATE_UNIT "`"
+                              : nb_unit_has(unit, NB_UNIT_REQUIRES, NB_GATE_UNIT)
+                                      ? NULL
+                                      : "does not require " NB_GATE_UNIT
+                                        ", so it starts even if the join failed: "
+                                        "`systemctl enable " UNIT "`";
 
-        nb_check_row(check, waits ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
-                     waits ? "starts after " UNIT
-                           : "not ordered after " UNIT ", so it does not wait for the join: "
-                             "`systemctl enable " UNIT "`");
-        nb_check_row(check, requires && !is_masked ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
-                     is_masked  ? NB_GATE_UNIT " is masked, so kubelet may start before this "
-                                               "machine has joined, or not at all: `systemctl "
-                                               "unmask " NB_GATE_UNIT "`"
-                     : requires ? "does not start before this machine has joined"
-                                : "does not require " NB_GATE_UNIT
-                                  ", so it starts even if the join failed: "
-                                  "`systemctl enable " UNIT "`");
-        if (is_in_list(unit, NB_UNIT_COMMAND, kubeconfig) ||
-            is_in_list(unit, NB_UNIT_ENVIRONMENT, kubeconfig))
-                nb_check_row(check, NB_CHECK_GOOD, "kubelet: reads '%s'", kubeconfig);
-        else
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "kubelet: neither the command line nor the environment in its unit "
-                             "contains '%s' (kubelet.kubeconfig)",
-                             kubeconfig);
+        nb_check_row(check, late ? NB_CHECK_DOUBT : NB_CHECK_GOOD, "kubelet: %s",
+                     late ? late : "starts after " UNIT);
+        nb_check_row(check, ungated ? NB_CHECK_DOUBT : NB_CHECK_GOOD, "kubelet: %s",
+                     ungated ? ungated : "does not start before this machine has joined");
+        nb_check_row(check, is_read ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s '%s'",
+                     is_read ? "reads"
+                             : "neither the command line nor the environment in its unit contains "
+                               "kubelet.kubeconfig,",
+                     kubeconfig);
 }
 
 /* A kubelet that cannot start does not prevent a join. The first cause becomes the failure; the
@@ -210,20 +200,18 @@ static void print_order(struct nb_check *check, const struct nb_unit *unit) {
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         static const enum nb_check_mark marks[] = { NB_CHECK_GOOD, NB_CHECK_DOUBT, NB_CHECK_BAD };
         const struct nb_unit *unit = &check->units.kubelet;
+        struct nb_settings settings = check->load.settings;
         struct nb_kubelet_findings found;
         struct nb_last last;
 
+        if (check->load.bootstrap.issuer == NB_ISSUER_SUPERVISOR)
+                settings.cluster_type = NB_CLUSTER_TYPE_K3S;
         if (!unit->state.active[0]) {
-                if (nb_systemd_is_running())
-                        nb_check_row(check, NB_CHECK_DOUBT,
-                                     "kubelet: cannot read the properties of " NB_KUBELET_UNIT);
-                else
-                        nb_check_row(check, NB_CHECK_NOTE,
-                                     "kubelet: not checked: systemd is not running");
+                nb_check_row(check, NB_CHECK_NOTE, "kubelet: not checked: systemd does not answer");
                 return 0;
         }
         nb_last_read(-1, &check->units.service.state, &last);
-        if (nb_kubelet_check(&check->sources, unit, &check->load.settings, &last, &found) < 0)
+        if (nb_kubelet_check(&check->sources, unit, &settings, &last, &found) < 0)
                 return nb_failure_set_memory(f);
         for (unsigned i = 0; i < found.n; i++) {
                 const struct nb_kubelet_finding *finding = &found.findings[i];

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/check/check_internal.h"
-#include "files/platform_note.h"
 #include "join/retry.h"
+#include "join_method/settings_documents.h"
 #include "metadata/user_data.h"
-#include "method/settings_documents.h"
-#include "system/clock.h"
-#include "system/process.h"
-#include "system/unit.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "state_files/platform_note.h"
+#include "systemd/unit.h"
 
 #define PLATFORM_UNIT "node-bootstrap-platform.service"
 
@@ -72,20 +74,15 @@ static int print_recognition(struct nb_check *check, struct nb_failure *f) {
         else
                 nb_check_row(check, NB_CHECK_NOTE, "recognised: %s (%s)",
                              nb_provider_titles[recognition->provider], recognition->why);
-        if (load->settings.metadata_provider > NB_PROVIDER_AUTO)
-                nb_check_row(check, NB_CHECK_NOTE, "configured: %s (%s)",
-                             nb_provider_titles[load->settings.metadata_provider],
-                             load->settings.origin[NB_SETTING_METADATA_PROVIDER]);
         return 0;
 }
 
-/* Whether there is something to read for that unit, by its conditions. */
-static bool has_platform_data(void) {
+bool nb_check_has_platform_data(void) {
         static const char *const argv[] = { "systemd-analyze", "condition", "--unit=" PLATFORM_UNIT,
                                             NULL };
         struct nb_process_result result;
 
-        return nb_systemd_is_running() &&
+        return access(NB_PLATFORM_NOTE, F_OK) < 0 && errno == ENOENT && nb_systemd_is_running() &&
                nb_process_run(
                        &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS },
                        &result) >= 0 &&
@@ -100,7 +97,8 @@ static void print_hidden(struct nb_check *check) {
         if (!check->load.is_metadata_wanted)
                 return;
         r = nb_sources_read(&check->sources, NB_PLATFORM_NOTE, NB_PLATFORM_NOTE_MAX, &note, NULL);
-        if (r >= 0 || (r != -EACCES && !has_platform_data()))
+        if (r >= 0 || (r != -EACCES && !check->is_platform_unread &&
+                       (check->part != NB_CHECK_ALL || !nb_check_has_platform_data())))
                 return;
         if (r == -EACCES)
                 nb_check_row(check, NB_CHECK_DOUBT,
@@ -109,12 +107,12 @@ static void print_hidden(struct nb_check *check) {
                 nb_check_row(check, NB_CHECK_DOUBT,
                              PLATFORM_UNIT " has not read this machine's data yet: run "
                                            "`systemctl start " PLATFORM_UNIT "`, then check again");
-        check->is_platform_hidden = true;
+        check->unknown = "it depends on data that only the service can read (see Metadata)";
 }
 
 static int query_metadata(struct nb_check *check, struct nb_failure *f) {
         struct nb_load *load = &check->load;
-        const struct nb_metadata *metadata = &load->metadata;
+        const struct nb_metadata *metadata = &load->found;
         uint64_t timeout_ms = load->settings.timeout_ms,
                  patience_ms = timeout_ms < NB_CHECK_METADATA_MS ? timeout_ms
                                                                  : NB_CHECK_METADATA_MS,
@@ -123,7 +121,7 @@ static int query_metadata(struct nb_check *check, struct nb_failure *f) {
         int r;
 
         nb_check_row(check, NB_CHECK_NOTE, "querying %s", nb_provider_titles[load->provider]);
-        r = nb_load_metadata(load, deadline_ms, true, f);
+        r = nb_load_metadata(load, deadline_ms, NULL, f);
         if (r < 0) {
                 nb_retry_given_up(deadline_ms, patience_ms,
                                   patience_ms == timeout_ms
@@ -146,23 +144,18 @@ static int query_metadata(struct nb_check *check, struct nb_failure *f) {
 
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
         const struct nb_load *load = &check->load;
-        bool is_hidden, is_sealed = check->sealed & NB_CHECK_IDENTITIES;
-        int r;
+        const char *unknown = check->unknown;
+        int r = print_recognition(check, f);
 
-        r = print_recognition(check, f);
         if (r < 0)
                 return r;
         print_hidden(check);
-        is_hidden = check->is_platform_hidden &&
-                    (load->provider == NB_PROVIDER_NOCLOUD || load->provider == NB_PROVIDER_VMWARE);
-        if (load->is_metadata_wanted && !is_sealed && !is_hidden &&
-            load->provider != NB_PROVIDER_NONE)
+        if (load->provider == NB_PROVIDER_NOCLOUD || load->provider == NB_PROVIDER_VMWARE)
+                unknown = check->unknown;
+        if (load->is_metadata_wanted && !unknown && load->provider != NB_PROVIDER_NONE)
                 return query_metadata(check, f);
         if (load->is_metadata_wanted)
-                nb_check_row(check, NB_CHECK_NOTE, "not queried%s",
-                             is_sealed ? ": the identity is from a credential that only the "
-                                         "service receives"
-                                       : "");
+                nb_check_row(check, NB_CHECK_NOTE, "not queried");
         else if (load->bootstrap.identity.kind == NB_IDENTITY_NONE)
                 nb_check_row(check, NB_CHECK_NOTE, "not queried: metadata.provider is none (%s)",
                              load->settings.origin[NB_SETTING_METADATA_PROVIDER]);
@@ -174,37 +167,24 @@ int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
 
 /* --- User data --- */
 
-/* A path that names a pipe is refused; standard input may be a pipe. */
-static int read_file(struct nb_sources *sources, const char *path, struct nb_secret *ret,
-                     struct nb_failure *f) {
-        int r = nb_sources_read(sources, path, NB_USER_DATA_MAX, ret, NULL);
-
-        if (r == -EBADF)
-                return nb_failure_set(
-                        f, NB_SETTINGS_UNREADABLE, r,
-                        "'%s' is not a regular file; '--user-data=-' reads standard input", path);
-        if (r == -EFBIG)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
-                                      "'%s' is larger than %d KiB, more than any cloud accepts",
-                                      path, NB_USER_DATA_MAX / 1024);
-        if (r < 0)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "'%s' cannot be read: %m",
-                                      path);
-        return 0;
-}
-
 /* Reads the user data and the settings of the image, before the last capability is dropped. */
 static int read_user_data(struct nb_check *check, const char *source, struct nb_secret *ret,
                           struct nb_failure *f) {
+        /* O_NONBLOCK: opening a pipe does not wait for its writer, but reading it does. */
+        _cleanup_(nb_closep) int fd = source == check->user_data
+                                              ? open(source,
+                                                     O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+                                              : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
         int r;
 
-        if (!strcmp(check->user_data, "-"))
-                r = nb_sources_read_stream(STDIN_FILENO, source, NB_USER_DATA_MAX, ret, f);
-        else
-                r = read_file(&check->sources, source, ret, f);
-        if (r < 0)
-                return r;
-        r = nb_load_local(&check->load, &check->sources, f);
+        if (fd < 0)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno, "cannot read '%s': %m",
+                                      nb_text_shown(source));
+        r = nb_sources_read_stream(fd, source, NB_USER_DATA_MAX, ret, f);
+        if (r >= 0)
+                r = nb_load_settings(&check->load, &check->sources, f);
+        if (r >= 0)
+                r = nb_load_bootstrap(&check->load, f);
         return r < 0 ? r : nb_check_drop(check, f);
 }
 
@@ -223,18 +203,18 @@ int nb_check_user_data(struct nb_check *check, struct nb_failure *f) {
         if (r < 0)
                 return r;
         r = nb_load_user_data(load, source, &data, f);
-        if (load->metadata.user_data.what[0])
+        if (load->found.user_data.what[0])
                 nb_check_row(check, NB_CHECK_NOTE, "%s: %zu bytes: %s", source, data.len,
-                             load->metadata.user_data.what);
+                             load->found.user_data.what);
         if (r < 0)
                 return r;
         if (!load->has_metadata)
                 return nb_failure_set(
                         f, NB_METADATA_NOTHING, 0,
                         "%s has nothing that node-bootstrap itself reads: it is %s%s", source,
-                        load->metadata.user_data.what,
-                        load->metadata.user_data.hint
-                                ? load->metadata.user_data.hint
+                        load->found.user_data.what,
+                        load->found.user_data.hint
+                                ? load->found.user_data.hint
                                 : "; to check the files that cloud-init or Ignition "
                                   "writes, run `node-bootstrap check` on the machine");
         if (!load->is_metadata_wanted) {

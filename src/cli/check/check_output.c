@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "cli/failure_json.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "os/clock.h"
+#include "systemd/log.h"
 
 static const struct {
         const char *sign, *colour, *name;
@@ -27,16 +28,52 @@ void nb_check_begin_output(struct nb_check_output *output) {
         nb_json_open(&output->writer, "steps", '[');
 }
 
+/* --- Steps --- */
+
+static void open_step(struct nb_check_output *output, const struct nb_check_step *step,
+                      uint64_t duration_ms) {
+        struct nb_json_writer *writer = &output->writer;
+
+        if (output->is_json) {
+                nb_json_open(writer, NULL, '{');
+                nb_json_put_string(writer, "step", step->id);
+                nb_json_put_string(writer, "section", step->section);
+                nb_json_open(writer, "rows", '[');
+        } else if (!output->section || strcmp(output->section, step->section) != 0)
+                printf(output->is_coloured ? "%s\033[1m%s\033[0m\n" : "%s%s\n",
+                       output->section ? "\n" : "", step->section);
+        output->section = step->section;
+        output->shown = step;
+        output->worst = NB_CHECK_NOTE;
+        output->step_ms = nb_now_ms() - duration_ms;
+}
+
+static void close_step(struct nb_check_output *output, const struct nb_failure *f) {
+        struct nb_json_writer *writer = &output->writer;
+
+        if (!output->shown)
+                return;
+        output->shown = NULL;
+        if (!output->is_json)
+                return;
+        nb_json_close(writer);
+        nb_json_put_string(writer, "state", marks[output->worst].name);
+        nb_json_put_integer(writer, "durationMs", (int64_t)(nb_now_ms() - output->step_ms));
+        nb_failure_put_json(f, "failure", writer);
+        nb_json_close(writer);
+}
+
+/* --- Rows --- */
+
 static void print_row(const struct nb_check_output *output, enum nb_check_mark mark,
                       const char *line, uint64_t duration_ms) {
-        if (output->is_coloured && marks[mark].colour)
-                printf("  \033[%sm%s\033[0m %s", marks[mark].colour, marks[mark].sign, line);
-        else
-                printf("  %s %s", marks[mark].sign, line);
-        if (output->is_timed && mark != NB_CHECK_NOTE && mark != NB_CHECK_UNTRIED)
+        const char *colour = output->is_coloured ? marks[mark].colour : NULL;
+
+        printf(colour ? "  \033[%sm%s\033[0m %s" : "  %s%s %s", colour ? colour : "",
+               marks[mark].sign, line);
+        if (output->shown->label && mark != NB_CHECK_NOTE && mark != NB_CHECK_UNTRIED)
                 printf(" (%" PRIu64 " ms)", duration_ms);
         fputc('\n', stdout);
-        fflush(stdout);
 }
 
 static void write_row(struct nb_check_output *output, enum nb_check_mark mark, const char *line,
@@ -44,96 +81,119 @@ static void write_row(struct nb_check_output *output, enum nb_check_mark mark, c
         nb_json_open(&output->writer, NULL, '{');
         nb_json_put_string(&output->writer, "state", marks[mark].name);
         nb_json_put_string(&output->writer, "text", line);
-        if (output->is_timed)
+        if (output->shown->label)
                 nb_json_put_integer(&output->writer, "durationMs", (int64_t)duration_ms);
         nb_json_close(&output->writer);
 }
 
-void nb_check_row(struct nb_check *check, enum nb_check_mark mark, const char *format, ...) {
-        struct nb_check_output *output = &check->output;
-        _cleanup_(nb_freep) char *line = NULL;
-        uint64_t now_ms = nb_now_ms();
-        va_list arguments;
-        int n;
+void nb_check_show(struct nb_check_output *output, const struct nb_check_frame *frame) {
+        const struct nb_check_step *step = &nb_check_steps[frame->step];
+        const struct nb_failure none = { 0 };
+        struct nb_failure f = { .code = (enum nb_code)frame->code, .errnum = frame->errnum };
+        const bool has_failed = f.code != NB_NONE;
+        enum nb_check_mark mark = has_failed ? NB_CHECK_BAD : (enum nb_check_mark)frame->mark;
+        char line[NB_CHECK_LINE_MAX + 64];
 
-        va_start(arguments, format);
-        n = vasprintf(&line, format, arguments);
-        va_end(arguments);
-        if (n < 0) {
-                line = NULL;
-                output->r = -ENOMEM;
-                return;
+        if (output->shown != step) {
+                close_step(output, &none);
+                open_step(output, step, frame->duration_ms);
         }
-        nb_text_copy_line(line, (size_t)n, line, (size_t)n + 1);
+        snprintf(line, sizeof(line), "%s%s%s", has_failed ? nb_failure_info(f.code)->slug : "",
+                 has_failed ? ": " : "", frame->text);
         if (output->is_json)
-                write_row(output, mark, line, now_ms - output->row_ms);
+                write_row(output, mark, line, frame->duration_ms);
         else
-                print_row(output, mark, line, now_ms - output->row_ms);
-        output->row_ms = now_ms;
+                print_row(output, mark, line, frame->duration_ms);
         if (mark > output->worst)
                 output->worst = mark;
+        if (has_failed) {
+                NB_TEXT_COPY_LINE(f.detail, frame->text);
+                for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                        nb_log_field((enum nb_field)i, "%s", frame->fields[i]);
+                close_step(output, &f);
+                if (output->first.code == NB_NONE)
+                        output->first = f;
+        }
+        if (has_failed && !output->is_json) {
+                printf("    ");
+                nb_log_print_remedy(stdout, f.code);
+        }
+        fflush(stdout);
+}
+
+static void make_printable(char *text, size_t size) {
+        nb_text_copy_line(text, strnlen(text, size - 1), text, size);
+}
+
+int nb_check_frame_verify(struct nb_check_frame *frame) {
+        if (frame->step >= NB_CHECK_STEPS_N || frame->mark >= _NB_CHECK_MARK_N ||
+            frame->code >= _NB_CODE_N ||
+            (nb_check_steps[frame->step].when & (NB_CHECK_APART | NB_CHECK_USER_DATA)) ||
+            (frame->code != NB_NONE &&
+             nb_failure_info((enum nb_code)frame->code)->class == NB_CLASS_EVENT))
+                return -EBADMSG;
+        make_printable(frame->text, sizeof(frame->text));
+        for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                make_printable(frame->fields[i], sizeof(frame->fields[i]));
+        return 0;
+}
+
+static void put_row(struct nb_check *check, struct nb_check_frame *frame) {
+        struct nb_check_output *output = &check->output;
+        uint64_t now_ms = nb_now_ms();
+
+        frame->step = (uint32_t)(output->step - nb_check_steps);
+        frame->duration_ms = now_ms - output->row_ms;
+        output->row_ms = now_ms;
+        if (output->frames_fd < 0)
+                nb_check_show(output, frame);
+        else
+                (void)nb_fd_write(output->frames_fd, frame, sizeof(*frame));
 }
 
 void nb_check_begin_step(struct nb_check *check, const struct nb_check_step *step) {
-        struct nb_check_output *output = &check->output;
-
-        if (output->is_json) {
-                nb_json_open(&output->writer, NULL, '{');
-                nb_json_put_string(&output->writer, "step", step->id);
-                nb_json_put_string(&output->writer, "section", step->section);
-                nb_json_open(&output->writer, "rows", '[');
-        } else if (!output->section || strcmp(output->section, step->section) != 0) {
-                printf(output->is_coloured ? "%s\033[1m%s\033[0m\n" : "%s%s\n",
-                       output->section ? "\n" : "", step->section);
-                fflush(stdout);
-        }
-        output->section = step->section;
-        output->is_timed = step->label;
-        output->worst = NB_CHECK_NOTE;
-        output->step_ms = output->row_ms = nb_now_ms();
+        check->output.step = step;
+        check->output.row_ms = nb_now_ms();
 }
 
-void nb_check_end_step(struct nb_check *check, const struct nb_failure *f) {
-        struct nb_check_output *output = &check->output;
+void nb_check_row(struct nb_check *check, enum nb_check_mark mark, const char *format, ...) {
+        struct nb_check_frame frame = { .mark = mark };
+        va_list arguments;
 
-        if (f->code != NB_NONE)
-                nb_check_row(check, NB_CHECK_BAD, "%s: %s", nb_failure_info(f->code)->slug,
-                             f->detail);
-        if (!output->is_json) {
-                if (f->code == NB_NONE)
-                        return;
-                printf("    ");
-                nb_log_print_remedy(stdout, f->code);
-                return;
-        }
-        nb_json_close(&output->writer);
-        nb_json_put_string(&output->writer, "state", marks[output->worst].name);
-        nb_json_put_integer(&output->writer, "durationMs",
-                            (int64_t)(nb_now_ms() - output->step_ms));
-        nb_failure_put_json(f, "failure", &output->writer);
-        nb_json_close(&output->writer);
+        va_start(arguments, format);
+        (void)vsnprintf(frame.text, sizeof(frame.text), format, arguments);
+        va_end(arguments);
+        make_printable(frame.text, sizeof(frame.text));
+        put_row(check, &frame);
+}
+
+void nb_check_fail(struct nb_check *check, const struct nb_failure *f) {
+        struct nb_check_frame frame = { .code = f->code, .errnum = f->errnum };
+
+        NB_TEXT_COPY_LINE(frame.text, f->detail);
+        for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                NB_TEXT_COPY(frame.fields[i], nb_field_value((enum nb_field)i));
+        put_row(check, &frame);
 }
 
 void nb_check_skip_step(struct nb_check *check, const struct nb_check_step *step) {
-        static const struct nb_failure none = { 0 };
-
-        if (step->label)
-                nb_check_row(check, NB_CHECK_UNTRIED, "%s: skipped", step->label);
-        else
-                nb_check_row(check, NB_CHECK_NOTE, "skipped: see above");
-        check->output.worst = NB_CHECK_UNTRIED;
-        nb_check_end_step(check, &none);
+        nb_check_begin_step(check, step);
+        nb_check_row(check, NB_CHECK_UNTRIED, "%s%s", step->label ? step->label : "",
+                     step->label ? ": skipped" : "skipped: see above");
 }
 
-int nb_check_end_output(struct nb_check_output *output, const struct nb_failure *first) {
+int nb_check_end_output(struct nb_check_output *output) {
+        const struct nb_failure none = { 0 };
+        bool is_good = output->first.code == NB_NONE;
         int r;
 
+        close_step(output, &none);
         if (!output->is_json || output->r < 0)
                 return output->r;
         nb_json_close(&output->writer);
-        nb_json_put_boolean(&output->writer, "good", first->code == NB_NONE);
+        nb_json_put_boolean(&output->writer, "good", is_good);
         nb_json_put_string(&output->writer, "failure",
-                           first->code == NB_NONE ? NULL : nb_failure_info(first->code)->slug);
+                           is_good ? NULL : nb_failure_info(output->first.code)->slug);
         r = nb_json_finish(&output->writer);
         if (r >= 0)
                 fputs(output->json.data, stdout);

@@ -6,11 +6,11 @@
 
 #include "base/macro.h"
 #include "cli/setup/setup_internal.h"
-#include "node/context.h"
-#include "system/lock.h"
-#include "system/process.h"
-#include "system/stop.h"
-#include "system/unit.h"
+#include "node_state/context.h"
+#include "os/process.h"
+#include "os/stop.h"
+#include "state_files/lock.h"
+#include "systemd/unit.h"
 
 #define REFRESH_UNIT "node-bootstrap-refresh.service"
 #define STATE_DIRECTORY "/var/lib/node-bootstrap"
@@ -70,7 +70,7 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
 static int verify_record(const char *config_directory, struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { 0 };
         _cleanup_(nb_sources_done) struct nb_sources sources = { 0 };
-        struct nb_record record;
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
 
         nb_sources_init(&sources, config_directory);
         return nb_context_find_join(&context, -1, &sources, &record, f);
@@ -99,9 +99,9 @@ static int run_installer(const char *config_directory, int *ret_status, struct n
 }
 
 static int remove_setup(const char *config_directory, struct nb_failure *f) {
-        _cleanup_(nb_setup_done) struct nb_setup setup = { .config_directory = config_directory,
-                                                           .is_start_unwanted = true,
-                                                           .is_document_new = true };
+        const struct nb_setup_wanted wanted = { .config_directory = config_directory,
+                                                .is_start_unwanted = true };
+        _cleanup_(nb_setup_plan_done) struct nb_setup_plan plan = { .is_document_new = true };
         _cleanup_(nb_closep) int lock_fd = -1;
         int r;
 
@@ -111,11 +111,11 @@ static int remove_setup(const char *config_directory, struct nb_failure *f) {
         r = nb_lock_take(NULL, &lock_fd, f);
         if (r < 0)
                 return r;
-        for (; setup.n_steps < _NB_SETUP_SECRET_N; setup.n_steps++)
-                setup.steps[setup.n_steps] = NB_SETUP_REMOVE;
-        r = nb_setup_plan_files(&setup, f);
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                plan.steps[i] = NB_SETUP_REMOVE;
+        r = nb_setup_plan_files(&wanted, &plan, f);
         if (r >= 0)
-                r = nb_setup_apply(&setup, NB_SETUP_ACTION_REMOVE, f);
+                r = nb_setup_apply(&wanted, &plan, NB_SETUP_ACTION_REMOVE, f);
         return r < 0 ? r : nb_systemd_reload(f);
 }
 

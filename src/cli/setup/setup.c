@@ -7,39 +7,41 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/failure_json.h"
 #include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
-#include "files/record.h"
-#include "kube/k3s_token.h"
-#include "system/lock.h"
-#include "system/sources.h"
-#include "system/unit.h"
+#include "crypto/certificate.h"
+#include "kube_objects/k3s_token.h"
+#include "os/sources.h"
+#include "state_files/lock.h"
+#include "state_files/record.h"
+#include "systemd/unit.h"
 
 #define JSON_MAX ((size_t)256 * 1024) /* bytes */
 
-static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
+static int check_machine(const struct nb_setup_wanted *wanted, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
         int r;
 
-        if (setup->config_directory[0] != '/')
+        if (wanted->config_directory[0] != '/')
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--config-directory' requires an absolute path");
-        if (setup->root) {
+        if (wanted->root) {
                 /* The folder is not created: its name may be misspelt. */
-                r = nb_folder_open(setup->root, &fd);
+                r = nb_folder_open(wanted->root, &fd);
                 return r < 0 ? nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "'--root=%s': %m",
-                                              setup->root)
+                                              nb_text_shown(wanted->root))
                              : 0;
         }
         if (geteuid() != 0)
                 return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
-        if (setup->is_start_unwanted)
+        if (wanted->is_start_unwanted)
                 return 0;
         if (!nb_systemd_is_running())
                 return nb_failure_set(f, NB_SETUP_WITHOUT_SYSTEMD, 0,
                                       "systemd is not the init system of this machine");
-        if (strcmp(setup->config_directory, NB_CONFIG_DIRECTORY) != 0)
+        if (strcmp(wanted->config_directory, NB_CONFIG_DIRECTORY) != 0)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       NB_SETUP_UNIT " reads its settings in " NB_CONFIG_DIRECTORY
                                                     ": '--config-directory' requires '--no-start' "
@@ -47,79 +49,54 @@ static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
         return 0;
 }
 
-/* Without kubelet's files, the record still says that this machine has joined. */
-static bool has_never_joined(const struct nb_setup *setup) {
-        struct nb_record record = { 0 };
-        struct nb_failure ignored = { 0 };
+static void report_plan(const struct nb_setup_found *found, const struct nb_setup_plan *plan,
+                        struct nb_json_writer *writer) {
+        const struct nb_node *node = &found->state.node;
+        char subject[NB_SUBJECT_SIZE] = "";
 
-        return !setup->root && setup->state.node.inspection.state == NB_NODE_STATE_ABSENT &&
-               nb_record_read(-1, setup->state.node.paths.certificate_directory, &record,
-                              &ignored) == 0;
-}
+        if (node->present.chain)
+                nb_certificate_subject(node->present.chain, 0, subject);
+        if (plan->cluster == NB_SETUP_CLUSTER_OTHER)
+                printf("this machine has joined another cluster (%s): the hash does not "
+                       "match its CA in %s\n",
+                       subject, node->paths.ca_file);
+        if (plan->is_token_unneeded)
+                printf("already joined (%s): the token was not written\n", subject);
+        for (unsigned i = 0; i < plan->n_differences; i++) {
+                const struct nb_setup_difference *difference = &plan->differences[i];
 
-/* A new token replaces one with which this machine waits, or with which it joined: it is needed
- * again. Other settings only if they are proven to be those of the same cluster, or if this machine
- * has never joined. */
-static bool is_replaceable(const struct nb_setup *setup, enum nb_setup_joined joined) {
-        if (setup->root || !nb_machine_is_joining(&setup->state))
-                return false;
-        return joined == NB_SETUP_JOINED_BEFORE ||
-               (joined == NB_SETUP_NOT_JOINED && setup->n_kept == 0);
-}
-
-/* Plans everything that is to change. */
-static int plan_changes(struct nb_setup *setup, struct nb_failure *f) {
-        enum nb_setup_joined joined = nb_setup_find_joined(setup);
-        bool is_one;
-        int r;
-
-        if (joined == NB_SETUP_JOINED) {
-                r = nb_setup_plan_repair(setup, f);
-                if (r < 0)
-                        return r;
-        } else {
-                r = nb_setup_plan(setup, f);
-                if (r < 0)
-                        return r;
-                if (!setup->is_changed)
-                        printf("this machine is already set up like this; nothing to write\n");
-                if (joined == NB_SETUP_JOINED_ANOTHER && !setup->is_forced)
-                        return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
-                                              "this machine has joined another cluster");
-                is_one = setup->n_different == 1;
-                if (setup->n_different > 0 && !setup->is_forced && !is_replaceable(setup, joined))
-                        return nb_failure_set(
-                                f, NB_SETUP_CONFLICT, 0,
-                                "%u setting%s from this machine's; use --force to replace %s",
-                                setup->n_different, is_one ? " differs" : "s differ",
-                                is_one ? "it" : "them");
-                r = nb_setup_plan_files(setup, f);
-                if (r < 0)
-                        return r;
+                printf("%s: %s -> %s\n", difference->what, difference->before, difference->after);
+                nb_json_open(writer, NULL, '{');
+                nb_json_put_string(writer, "what", difference->what);
+                nb_json_put_string(writer, "before", difference->before);
+                nb_json_put_string(writer, "after", difference->after);
+                nb_json_close(writer);
         }
-        return setup->root ? 0 : nb_setup_plan_service(setup, f);
 }
 
 /* `node-bootstrap setup` alone, as a person types it. Automation runs setup with its settings
  * on a copy as well, even while only one of the copy's facts differs. */
-static bool is_by_hand(const struct nb_setup *setup) {
+static bool is_by_hand(const struct nb_setup_wanted *wanted) {
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
-                if (setup->secrets[i].data)
+                if (wanted->secrets[i].data)
                         return false;
-        return !setup->is_json && setup->document.len == 0;
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                if (nb_setting_is_set(&wanted->settings, i))
+                        return false;
+        return !wanted->is_json;
 }
 
 /* Whoever runs setup confirms the changed name or ID of this machine, unless it is a copy. */
-static int record_machine(const struct nb_setup *setup, struct nb_failure *f) {
-        const struct nb_node *node = &setup->state.node;
+static int record_machine(const struct nb_setup_wanted *wanted, const struct nb_node *node,
+                          struct nb_failure *f) {
         struct nb_facts facts = node->present.record.facts;
         int r;
 
-        if (setup->root || !is_by_hand(setup) || !node->present.has_record ||
+        if (wanted->root || !is_by_hand(wanted) || !node->present.has_record ||
             node->inspection.is_copy || node->inspection.is_maybe_copy ||
             !nb_inspection_is_kept(&node->inspection) || !nb_facts_update(&node->facts, &facts))
                 return 0;
-        if (setup->is_rehearsal) {
+        if (wanted->is_rehearsal) {
                 printf("would record this machine's host name and IDs\n");
                 return 0;
         }
@@ -132,43 +109,76 @@ static int record_machine(const struct nb_setup *setup, struct nb_failure *f) {
         return 0;
 }
 
-static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
+static int plan_all(const struct nb_setup_wanted *wanted, struct nb_setup_found *found,
+                    struct nb_setup_plan *plan, struct nb_json_writer *writer,
+                    struct nb_failure *f) {
+        int r = nb_setup_plan(wanted, found, plan, f);
+
+        report_plan(found, plan, writer);
+        if (r < 0)
+                return r;
+        if (!plan->is_changed)
+                printf("this machine is already set up like this; nothing to write\n");
+        r = nb_setup_plan_files(wanted, plan, f);
+        return r < 0 || wanted->root ? r : nb_setup_plan_service(wanted, found, plan, f);
+}
+
+/* Until the service is to be enabled and started. */
+static int prepare(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
+                   struct nb_json_writer *writer, struct nb_failure *f) {
+        _cleanup_(nb_setup_found_done) struct nb_setup_found found = { .has_never_joined = false };
         _cleanup_(nb_closep) int lock_fd = -1;
-        int r;
+        int r = check_machine(wanted, f);
 
         /* Held until everything is written, but not while the service runs: its installer takes the
          * same lock. */
-        r = setup->is_rehearsal ? 0 : nb_lock_take(setup->root, &lock_fd, f);
-        if (r < 0)
-                return r;
-        r = nb_setup_load(setup, f);
-        if (r < 0)
-                return r;
-        if (!setup->root && nb_machine_look(&setup->sources, true, &setup->state) < 0)
-                return nb_failure_set_memory(f);
-        setup->has_never_joined = has_never_joined(setup);
-        r = plan_changes(setup, f);
+        if (r >= 0 && !wanted->is_rehearsal)
+                r = nb_lock_take(wanted->root, &lock_fd, f);
         if (r >= 0)
-                r = record_machine(setup, f);
-        if (r < 0)
-                return r;
-        if (!setup->is_rehearsal)
-                return nb_setup_apply(setup, NB_SETUP_ACTION_REMOVE, f);
-        if (setup->is_changed && setup->document.len > 0)
-                fputs(setup->document.data, stdout);
-        r = nb_setup_apply(setup, NB_SETUP_ACTION_RELOAD, f);
-        if (setup->root)
+                r = nb_setup_find(wanted, &found, f);
+        if (r >= 0)
+                r = plan_all(wanted, &found, plan, writer, f);
+        if (r >= 0)
+                r = record_machine(wanted, &found.state.node, f);
+        if (r >= 0 && wanted->is_rehearsal && plan->is_changed && plan->document.len > 0)
+                fputs(plan->document.data, stdout);
+        return r < 0 ? r
+                     : nb_setup_apply(wanted, plan,
+                                      wanted->is_rehearsal ? NB_SETUP_ACTION_RELOAD
+                                                           : NB_SETUP_ACTION_REMOVE,
+                                      f);
+}
+
+static void print_causes(const struct nb_setup_wanted *wanted, const struct nb_setup_plan *plan) {
+        const struct nb_secret *token = &wanted->secrets[NB_CREDENTIAL_TOKEN];
+        struct nb_settings settings = plan->settings;
+
+        if (token->data && nb_k3s_token_looks_like(token->data, token->len) &&
+            settings.cluster_type != NB_CLUSTER_TYPE_KUBERNETES)
+                settings.cluster_type = NB_CLUSTER_TYPE_K3S;
+        nb_kubelet_print_causes(&settings);
+}
+
+static void print_end(const struct nb_setup_wanted *wanted, const struct nb_setup_plan *plan) {
+        if (wanted->is_rehearsal && wanted->root)
                 printf("would not enable or start " NB_SETUP_UNIT ": --root\n");
-        else if (setup->is_start_unwanted)
+        else if (wanted->is_rehearsal && wanted->is_start_unwanted)
                 printf("would not start " NB_SETUP_UNIT ": --no-start\n");
-        printf("nothing was changed: --dry-run\n");
-        return r;
+        if (wanted->is_rehearsal)
+                printf("nothing was changed: --dry-run\n");
+        /* The join does not need kubelet, but the node does. */
+        if (!wanted->root)
+                print_causes(wanted, plan);
+        else if (!wanted->is_rehearsal)
+                printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
+                       "` makes kubelet wait for it\n",
+                       wanted->root);
 }
 
 /* Nothing was written, so the remedies for the service, which restart it, cannot help. */
-static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f) {
-        const struct nb_secret *token = &setup->secrets[NB_CREDENTIAL_TOKEN];
-        bool is_pasted = setup->pasted.data;
+static void say_what_to_type(const struct nb_setup_wanted *wanted, struct nb_failure *f) {
+        const struct nb_secret *token = &wanted->secrets[NB_CREDENTIAL_TOKEN];
+        bool is_pasted = wanted->pasted.data;
         const char *hint;
 
         if (f->code == NB_TOKEN_MISSING)
@@ -184,7 +194,7 @@ static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f)
         else if (token->data && nb_k3s_token_looks_like(token->data, token->len))
                 hint = "run the same command again with a token that `k3s token create` "
                        "(`rke2 token create`) prints";
-        else if (is_pasted && setup->settings.n_endpoints > 0)
+        else if (is_pasted && wanted->settings.n_endpoints > 0)
                 hint = "the pasted line has no --discovery-token-ca-cert-hash; was all of it "
                        "pasted?";
         else
@@ -192,24 +202,6 @@ static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f)
                        "prints to `node-bootstrap setup -`";
         f->code = NB_USAGE;
         nb_failure_add(f, "; %s", hint);
-}
-
-static int prepare(struct nb_setup *setup, struct nb_failure *f) {
-        int r = check_machine(setup, f);
-
-        if (r >= 0)
-                r = prepare_machine(setup, f);
-        nb_sources_done(&setup->sources);
-        if (r < 0)
-                return r;
-        /* The join does not need kubelet, but the node does. */
-        if (!setup->root)
-                nb_kubelet_print_causes(&setup->now);
-        if (setup->root && !setup->is_rehearsal)
-                printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
-                       "` makes kubelet wait for it\n",
-                       setup->root);
-        return 0;
 }
 
 /* --- JSON --- */
@@ -222,20 +214,24 @@ static int redirect_output(void) {
         return fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? -errno : fd;
 }
 
-static int print_json(struct nb_setup *setup, int fd, int status, const struct nb_failure *f) {
-        struct nb_json_writer *writer = &setup->writer;
-        struct nb_unit_state kubelet;
-        enum nb_machine_kind kind;
-        struct nb_failure why;
-        bool is_known = !setup->root && nb_setup_look_at_kubelet(&kubelet, &kind, &why) >= 0;
+static int print_json(const struct nb_setup_wanted *wanted, const struct nb_setup_plan *plan,
+                      int fd, int status, const struct nb_failure *f,
+                      struct nb_json_writer *writer) {
+        struct nb_machine_state state;
+        struct nb_sources sources;
+        bool is_known;
         int r;
 
+        nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
+        is_known = !wanted->root && nb_machine_look(&sources, false, &state) >= 0;
         nb_json_close(writer);
-        nb_json_put_boolean(writer, "changed", nb_setup_put_changes(setup));
-        nb_json_put_boolean(writer, "dryRun", setup->is_rehearsal);
-        nb_json_put_string(writer, "state", is_known ? nb_machine_kind_name(kind) : NULL);
+        nb_json_put_boolean(writer, "changed", nb_setup_put_changes(wanted, plan, writer));
+        nb_json_put_boolean(writer, "dryRun", wanted->is_rehearsal);
+        nb_json_put_string(writer, "state", is_known ? nb_machine_kind_name(state.kind) : NULL);
         nb_json_put_integer(writer, "exitStatus", status);
         nb_failure_put_json(f, "failure", writer);
+        if (!wanted->root)
+                nb_machine_state_done(&state);
         r = nb_json_finish(writer);
         if (r >= 0 && dup2(fd, STDOUT_FILENO) < 0)
                 r = -errno;
@@ -248,36 +244,41 @@ static int print_json(struct nb_setup *setup, int fd, int status, const struct n
 }
 
 int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(nb_setup_wanted_done) struct nb_setup_wanted wanted = { .root = NULL };
+        _cleanup_(nb_setup_plan_done) struct nb_setup_plan plan = NB_SETUP_PLAN_INIT;
         _cleanup_(nb_buffer_done) struct nb_buffer json = NB_BUFFER_INIT(JSON_MAX);
-        _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
+        struct nb_json_writer writer = { .buffer = &json, .is_indented = true };
         _cleanup_(nb_closep) int fd = -1;
-        int r = nb_setup_read(options, &setup, f), status, written;
+        int r = nb_setup_read(options, &wanted, f), status, written;
 
         if (r == -ECANCELED)
                 return r;
-        if (setup.is_json) {
+        if (wanted.is_json) {
                 fd = redirect_output();
                 if (fd < 0)
                         return nb_failure_set(f, NB_INTERNAL, fd, "cannot redirect the output: %m");
         }
-        setup.writer = (struct nb_json_writer){ .buffer = &json, .is_indented = true };
-        nb_json_open(&setup.writer, NULL, '{');
-        nb_json_open(&setup.writer, "differences", '[');
+        nb_json_open(&writer, NULL, '{');
+        nb_json_open(&writer, "differences", '[');
         if (r >= 0)
-                r = prepare(&setup, f);
+                r = prepare(&wanted, &plan, &writer, f);
         if (r < 0)
-                say_what_to_type(&setup, f);
+                say_what_to_type(&wanted, f);
+        else
+                print_end(&wanted, &plan);
         /* A child will parse what servers send: it must have no copy of a token or a key. Without a
          * child, the line is kept, since --root may be in it. */
-        if (!setup.root)
-                nb_setup_done(&setup);
-        if (r >= 0 && !setup.root && !setup.is_rehearsal)
-                r = nb_setup_run_service(&setup, f);
+        if (!wanted.root)
+                nb_setup_wanted_done(&wanted);
+        if (r >= 0 && !wanted.root && !wanted.is_rehearsal)
+                r = nb_setup_watch(&wanted, &plan, f);
+        if (r == 0 && !wanted.root)
+                nb_kubelet_print_next_boot();
         fflush(stdout);
-        if (!setup.is_json)
+        if (!wanted.is_json)
                 return r;
         status = r < 0 ? nb_failure_info(f->code)->exit_status : r;
-        written = print_json(&setup, fd, status, f);
+        written = print_json(&wanted, &plan, fd, status, f, &writer);
         return written < 0 ? nb_failure_set(f, NB_INTERNAL, written, "cannot print the result: %m")
                            : r;
 }

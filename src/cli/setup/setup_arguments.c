@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/setup/setup_internal.h"
-#include "system/log.h"
+#include "kube_objects/k3s_token.h"
+#include "os/clock.h"
+#include "os/stop.h"
+#include "systemd/log.h"
 
+#define PIN_LEN (strlen("sha256:") + 2 * NB_PIN_SIZE)
 #define PASTED_MAX ((size_t)16384) /* bytes; kubeadm's line has about 200 */
 #define BLANKS " \t\r\n"
 #define SEPARATORS BLANKS "\"'`\\"
 
 enum kind {
-        KIND_SWITCH,  /* target: offset of a bool in struct nb_setup */
+        KIND_SWITCH,  /* target: offset of a bool in struct nb_setup_wanted */
         KIND_INPUT,   /* a value for setup_inputs.c: target is an enum nb_setup_input */
         KIND_TOKEN,   /* target: enum nb_setup_token_kind */
         KIND_SETTING, /* target is an enum nb_setting; lists are separated by commas */
@@ -31,16 +37,16 @@ static const struct argument {
 } arguments[] = {
         { { "no-start", NULL, "enable node-bootstrap.service, but do not start it" },
           KIND_SWITCH,
-          offsetof(struct nb_setup, is_start_unwanted) },
+          offsetof(struct nb_setup_wanted, is_start_unwanted) },
         { { "force", NULL, "replace settings and credentials that differ" },
           KIND_SWITCH,
-          offsetof(struct nb_setup, is_forced) },
+          offsetof(struct nb_setup_wanted, is_forced) },
         { { "dry-run", NULL, "check and show everything, but change nothing" },
           KIND_SWITCH,
-          offsetof(struct nb_setup, is_rehearsal) },
+          offsetof(struct nb_setup_wanted, is_rehearsal) },
         { { "json", NULL, "print the result as JSON, and everything else to standard error" },
           KIND_SWITCH,
-          offsetof(struct nb_setup, is_json) },
+          offsetof(struct nb_setup_wanted, is_json) },
         { { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input" },
           KIND_INPUT,
           NB_SETUP_INPUT_TOKEN_FILE },
@@ -89,6 +95,7 @@ static const struct argument {
           KIND_SETTING,
           NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION },
         { { "control-plane" }, KIND_REFUSED },
+        { { "experimental-control-plane" }, KIND_REFUSED },
         { { "certificate-key", "KEY" }, KIND_REFUSED },
         { { "apiserver-advertise-address", "ADDRESS" }, KIND_REFUSED },
         { { "apiserver-bind-port", "PORT" }, KIND_REFUSED },
@@ -121,19 +128,19 @@ static int take_option(struct nb_setup_line *line, const struct argument *argume
                             line->tokens[argument->target].option) ||
                            (argument->kind == KIND_SETTING && argument->option.value &&
                             nb_setting_rows[argument->target].max == 0 &&
-                            nb_setting_is_set(&line->setup->settings, argument->target));
+                            nb_setting_is_set(&line->wanted->settings, argument->target));
         char option[64];
 
         snprintf(option, sizeof(option), argument->kind == KIND_IGNORED ? "--%s" : "'--%s'",
                  argument->option.name);
         line->is_token_seen |= argument->kind == KIND_TOKEN && line->options->at >= line->n_pasted;
-        if (!value[0])
+        if (!value[0] && argument->kind != KIND_IGNORED)
                 return nb_failure_set(f, NB_USAGE, 0, "%s is empty", option);
         if (is_repeated)
                 return nb_failure_set(f, NB_USAGE, 0, "%s may be used only once", option);
         switch (argument->kind) {
         case KIND_SWITCH:
-                *(bool *)((char *)line->setup + argument->target) = !strcmp(value, "true");
+                *(bool *)((char *)line->wanted + argument->target) = !strcmp(value, "true");
                 return 0;
         case KIND_INPUT:
                 line->values[argument->target] = value;
@@ -141,7 +148,7 @@ static int take_option(struct nb_setup_line *line, const struct argument *argume
         case KIND_TOKEN:
                 return take_token(line, argument, f);
         case KIND_SETTING:
-                return nb_setup_store(line->setup, argument->target, option, value, f);
+                return nb_setup_store(&line->wanted->settings, argument->target, option, value, f);
         case KIND_REFUSED:
                 if (!argument->option.value && !strcmp(value, "false"))
                         return 0;
@@ -156,34 +163,141 @@ static int take_option(struct nb_setup_line *line, const struct argument *argume
         return 0;
 }
 
-/* Puts the words of kubeadm's line in front of the remaining arguments. Splits the line at blanks,
- * quotation marks and line continuations, and drops all words up to `kubeadm join`: a prompt, a
- * warning of kubeadm, `sudo`. */
-static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
-        struct nb_options *options = line->options;
-        struct nb_secret *pasted = &line->setup->pasted;
-        const char *previous = "";
-        char *rest;
-        int n = 0;
+/* --- A pasted line --- */
 
-        if (memchr(pasted->data, '\0', pasted->len))
-                return nb_failure_set(f, NB_USAGE, EINVAL, "the pasted line contains a zero byte");
-        for (char *word = strtok_r(pasted->data, SEPARATORS, &rest); word;
-             word = strtok_r(NULL, SEPARATORS, &rest)) {
-                if (n + options->argc - options->next >= NB_SETUP_WORDS_MAX)
+/* Replaces what chats, web pages and word processors make of blanks, quotation marks and dashes. No
+ * replacement is longer. Returns the new length. */
+static size_t clean_text(char *text) {
+        size_t len = strlen(text), used = 0, n;
+        uint32_t c = 0;
+
+        for (size_t i = 0; i < len; i += n) {
+                bool is_new_word = used == 0 || strchr(SEPARATORS, text[used - 1]);
+
+                n = nb_utf8_decode(text + i, len - i, &c);
+                if (c >= 0x2018 && c <= 0x201f && n > 1)
+                        c = '"';
+                if (n == 0) {
+                        n = 1;
+                        text[used++] = text[i];
+                } else if (c < 0x80) {
+                        /* --token="abc" is one word. */
+                        if (!strchr("\"'", (int)c) || used == 0 || text[used - 1] != '=')
+                                text[used++] = (char)c;
+                } else if (c >= 0x2010 && c <= 0x2015) { /* dashes; of an option, two became one */
+                        if (is_new_word)
+                                text[used++] = '-';
+                        text[used++] = '-';
+                } else if (c == 0x85 || c == 0xa0 || c == 0xad || (c >= 0x2000 && c <= 0x200f) ||
+                           c == 0x202f || c == 0x205f || c == 0x2060 || c == 0x3000 ||
+                           c == 0xfeff) {
+                        text[used++] = ' '; /* also those without a width */
+                } else {
+                        memmove(text + used, text + i, n);
+                        used += n;
+                }
+        }
+        text[used] = '\0';
+        return used;
+}
+
+static const struct argument *find_argument(const char *word) {
+        size_t len = strcspn(word, "=");
+
+        for (size_t i = 0; i < N_ELEMENTS(arguments); i++) {
+                const char *name = arguments[i].option.name;
+
+                if (!strncmp(word, "--", 2) && strlen(name) + 2 == len &&
+                    !strncmp(word + 2, name, len - 2))
+                        return &arguments[i];
+        }
+        return NULL;
+}
+
+/* Whether the pasted words are all that a worker needs: an API server, a token, and a hash or what
+ * replaces it. */
+static bool is_complete(const struct nb_setup_line *line) {
+        bool has_server = false, has_token = false, has_pin = false;
+        char flaw[NB_TOKEN_FLAW_SIZE];
+
+        for (int i = 0; i < line->n_pasted; i++) {
+                const char *word = line->words[i], *value = strchr(word, '=');
+                const struct argument *argument = find_argument(word);
+
+                if (!argument) {
+                        has_server |= word[0] != '-';
+                        continue;
+                }
+                if (!value && argument->option.value && i + 1 < line->n_pasted)
+                        value = line->words[++i];
+                else
+                        value = value ? value + 1 : "";
+                if (argument->kind == KIND_TOKEN) {
+                        has_token = nb_any_token_verify(value, strlen(value), flaw) >= 0;
+                        has_pin |= nb_k3s_token_looks_like(value, strlen(value));
+                } else if (argument->kind == KIND_INPUT &&
+                           argument->target == NB_SETUP_INPUT_DISCOVERY_FILE)
+                        has_server = has_pin = true;
+                else if (argument->kind == KIND_SETTING)
+                        has_pin |= argument->target == NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION ||
+                                   (argument->target == NB_SETTING_CA_CERT_HASHES &&
+                                    strlen(value) >= PIN_LEN);
+        }
+        return has_server && has_token && has_pin;
+}
+
+/* Adds the words of one line. Splits it at blanks, quotation marks and the line continuation, and
+ * drops all words up to `kubeadm join` (a prompt, a warning of kubeadm, `sudo`), the "> " of a
+ * shell after a line continuation, and the lines after a complete one (a prompt, a warning). */
+static int take_pasted_line(struct nb_setup_line *line, char *text, struct nb_failure *f) {
+        struct nb_options *options = line->options;
+        size_t len = clean_text(text);
+        bool is_continued, is_after;
+        char *rest, *word;
+
+        while (len > 0 && strchr(BLANKS, text[len - 1]))
+                len--;
+        is_continued = len > 0 && text[len - 1] == '\\';
+        word = strtok_r(text, SEPARATORS, &rest);
+        is_after = line->is_complete && (line->n_after > 0 || (word && word[0] != '-'));
+        for (; word; word = strtok_r(NULL, SEPARATORS, &rest)) {
+                bool is_join = line->previous && !strcmp(word, "join") &&
+                               !strcmp(basename(line->previous), "kubeadm");
+
+                line->previous = word;
+                while (!strncmp(word, "---", 3))
+                        word++;
+                if (is_join) {
+                        line->n_pasted = line->n_after = 0;
+                        is_after = false;
+                        options->n_skipped = 2;
+                } else if (is_after)
+                        line->n_after++;
+                else if (line->n_pasted + options->argc - options->next >= NB_SETUP_WORDS_MAX)
                         return nb_failure_set(f, NB_USAGE, E2BIG,
                                               "the pasted line and the arguments after it have "
                                               "more than %d words",
                                               NB_SETUP_WORDS_MAX);
-                line->words[n++] = word;
-                if (!strcmp(word, "join") && !strcmp(basename(previous), "kubeadm"))
-                        n = 0;
-                previous = word;
+                else if (strcmp(word, ">") != 0)
+                        line->words[line->n_pasted++] = word;
         }
+        line->is_complete = is_after || (!is_continued && is_complete(line));
+        return 0;
+}
+
+/* Puts the words of the pasted line in front of the remaining arguments. */
+static int end_pasted(struct nb_setup_line *line, struct nb_failure *f) {
+        struct nb_options *options = line->options;
+        int n = line->n_pasted;
+
         if (n == 0)
                 return nb_failure_set(f, NB_USAGE, ENODATA,
                                       "the pasted line is empty; expected `kubeadm join ...`");
-        line->n_pasted = n;
+        if (line->n_after > 0)
+                nb_log(LOG_NOTICE, NB_NONE, "ignored the text after the join command: %d word%s",
+                       line->n_after, line->n_after == 1 ? "" : "s");
+        options->n_pasted = n;
+        options->n_typed = options->next;
         while (options->next < options->argc)
                 line->words[n++] = options->argv[options->next++];
         options->argv = line->words;
@@ -192,12 +306,61 @@ static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         return 0;
 }
 
+static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
+        struct nb_secret *pasted = &line->wanted->pasted;
+        char *rest, *text;
+        int r = 0;
+
+        if (memchr(pasted->data, '\0', pasted->len))
+                return nb_failure_set(f, NB_USAGE, EINVAL, "the pasted line contains a zero byte");
+        for (text = strtok_r(pasted->data, "\n", &rest); text && r >= 0;
+             text = strtok_r(NULL, "\n", &rest))
+                r = take_pasted_line(line, text, f);
+        return r < 0 ? r : end_pasted(line, f);
+}
+
+/* A terminal returns one line at a time. Stops after the one that completes the command, or at an
+ * empty one after it. */
+static int read_terminal(struct nb_setup_line *line, struct nb_failure *f) {
+        struct nb_secret *pasted = &line->wanted->pasted;
+        bool is_end = false;
+        int r = nb_secret_init(pasted, PASTED_MAX);
+
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        fprintf(stderr, "Paste the `kubeadm join` line, then press Enter:\n");
+        while (r >= 0 && !is_end) {
+                struct pollfd polls[] = { { 0 }, { .fd = STDIN_FILENO, .events = POLLIN } };
+                char *text = pasted->data + pasted->len;
+                ssize_t n = 0;
+
+                r = nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE);
+                if (r >= 0 && polls[1].revents)
+                        n = read(STDIN_FILENO, text, pasted->size - pasted->len);
+                if (r < 0 || n < 0)
+                        return r == -ECANCELED ? r
+                                               : nb_failure_set(f, NB_SETTINGS_UNREADABLE,
+                                                                r < 0 ? r : errno,
+                                                                "cannot read the terminal: %m");
+                pasted->len += (size_t)n;
+                text[n] = '\0';
+                is_end = polls[1].revents && text[strspn(text, BLANKS)] == '\0';
+                r = take_pasted_line(line, text, f);
+                is_end |= line->is_complete;
+        }
+        /* A shell must not run what was pasted after the line. */
+        (void)tcflush(STDIN_FILENO, TCIFLUSH);
+        return r < 0 ? r : end_pasted(line, f);
+}
+
 static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
         int r;
 
-        if (isatty(STDIN_FILENO))
-                fprintf(stderr, "Paste the `kubeadm join` line, then press Enter and Ctrl-D:\n");
-        r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, &line->setup->pasted, f);
+        if (isatty(STDIN_FILENO) && !line->stdin_reader) {
+                line->stdin_reader = "-";
+                return read_terminal(line, f);
+        }
+        r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, &line->wanted->pasted, f);
         return r < 0 ? r : take_pasted(line, f);
 }
 
@@ -206,7 +369,7 @@ static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
 static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
         char *word = line->options->argv[line->options->at];
         size_t len = strlen(word);
-        int r = nb_secret_copy(&line->setup->pasted, word, len);
+        int r = nb_secret_copy(&line->wanted->pasted, word, len);
 
         explicit_bzero(word, len);
         r = r < 0 ? nb_failure_set_memory(f) : take_pasted(line, f);
@@ -214,15 +377,50 @@ static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
         return r;
 }
 
+/* "<token>" and "$MASTER" in a pasted line. A password of k3s may have such characters. */
+static int refuse_placeholder(const struct nb_setup_line *line, int option, struct nb_failure *f) {
+        const char *value = line->options->value;
+        char place[NB_OPTIONS_PLACE_SIZE];
+
+        if (line->options->at >= line->options->n_pasted || !strpbrk(value, "<$") ||
+            nb_k3s_token_looks_like(value, strlen(value)))
+                return 0;
+        if (option == NB_OPTIONS_WORD)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "%s is a placeholder; replace it by the real value",
+                                      nb_options_place(line->options, place));
+        return nb_failure_set(f, NB_USAGE, 0,
+                              "'--%s' has a placeholder; replace it by the real value",
+                              arguments[option].option.name);
+}
+
+/* The word may be the rest of a token before it. */
+static int refuse_word(const struct nb_setup_line *line, const char *expected,
+                       struct nb_failure *f) {
+        char place[NB_OPTIONS_PLACE_SIZE], flaw[NB_TOKEN_FLAW_SIZE];
+        int r = nb_failure_set(f, NB_USAGE, 0, "unexpected: %s; expected %s",
+                               nb_options_place(line->options, place), expected);
+
+        for (size_t i = 0; i < _NB_SETUP_TOKEN_N; i++) {
+                const struct nb_setup_token *token = &line->tokens[i];
+
+                if (token->option &&
+                    nb_any_token_verify(token->value.data, token->value.len, flaw) < 0)
+                        nb_failure_add(f, "; '--%s' before it is no whole token: %s", token->option,
+                                       flaw);
+        }
+        return r;
+}
+
 /* [[sudo] kubeadm join] HOST:PORT. A name without a dot, a port or a digit is more often a word of
  * a misspelt command; --endpoint accepts it. */
 static int take_word(struct nb_setup_line *line, struct nb_failure *f) {
         const char *word = line->options->value;
-        char quoted[NB_WORD_QUOTED_SIZE];
 
-        if (!line->setup->pasted.data && strpbrk(word, BLANKS))
+        /* No other word has a character beyond ASCII; in a pasted line, blanks may be such. */
+        if (!line->wanted->pasted.data && word[strcspn(word, BLANKS "\xc2\xe2\xe3\xef")])
                 return take_quoted(line, f);
-        if (!line->setup->pasted.data && !strcmp(word, "-"))
+        if (!line->wanted->pasted.data && !strcmp(word, "-"))
                 return read_stdin(line, f);
         if (line->n_words == 0 &&
             (!strcmp(word, "join") ||
@@ -231,16 +429,11 @@ static int take_word(struct nb_setup_line *line, struct nb_failure *f) {
                 return 0;
         }
         if (line->is_join_due || (line->n_words == 0 && !strpbrk(word, ".:" NB_DIGITS)))
-                return nb_failure_set(
-                        f, NB_USAGE, 0,
-                        "unexpected argument %s: expected `kubeadm join HOST:PORT ...`",
-                        nb_word_quote(word, quoted));
+                return refuse_word(line, "`kubeadm join HOST:PORT ...`", f);
         if (line->n_words++ > 0)
-                return nb_failure_set(
-                        f, NB_USAGE, 0,
-                        "unexpected argument %s: expected one HOST:PORT; use --endpoint for more",
-                        nb_word_quote(word, quoted));
-        return nb_setup_store(line->setup, NB_SETTING_ENDPOINTS, "the API server", word, f);
+                return refuse_word(line, "one HOST:PORT; use --endpoint for more", f);
+        return nb_setup_store(&line->wanted->settings, NB_SETTING_ENDPOINTS, NB_SETUP_API_SERVER,
+                              word, f);
 }
 
 static int read_words(struct nb_setup_line *line, struct nb_failure *f) {
@@ -251,6 +444,9 @@ static int read_words(struct nb_setup_line *line, struct nb_failure *f) {
                         return 0;
                 if (option < 0)
                         return option;
+                r = refuse_placeholder(line, option, f);
+                if (r < 0)
+                        return r;
                 r = option == NB_OPTIONS_WORD ? take_word(line, f)
                                               : take_option(line, &arguments[option], f);
                 if (r < 0)
@@ -258,15 +454,16 @@ static int read_words(struct nb_setup_line *line, struct nb_failure *f) {
         }
 }
 
-int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f) {
-        struct nb_setup_line line = { .options = options, .setup = ret_setup };
+int nb_setup_read(struct nb_options *options, struct nb_setup_wanted *ret_wanted,
+                  struct nb_failure *f) {
+        struct nb_setup_line line = { .options = options, .wanted = ret_wanted };
         struct nb_option rows[N_ELEMENTS(arguments) + 1] = { 0 };
         int r;
 
         for (size_t i = 0; i < N_ELEMENTS(arguments); i++)
                 rows[i] = arguments[i].option;
-        *ret_setup = (struct nb_setup){ .document = NB_BUFFER_INIT(NB_CONFIG_MAX) };
-        nb_settings_init(&ret_setup->settings);
+        *ret_wanted = (struct nb_setup_wanted){ .wait = NB_SETUP_WAIT_KUBELET };
+        nb_settings_init(&ret_wanted->settings);
         options->rows = rows;
         r = read_words(&line, f);
         options->rows = NULL;
@@ -279,8 +476,8 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
         if (line.ignored[0])
                 nb_log(LOG_NOTICE, NB_NONE, "ignored, since node-bootstrap has no such phases: %s",
                        line.ignored);
-        ret_setup->config_directory = options->config_directory;
-        ret_setup->root = line.values[NB_SETUP_INPUT_ROOT];
+        ret_wanted->config_directory = options->config_directory;
+        ret_wanted->root = line.values[NB_SETUP_INPUT_ROOT];
         if (r >= 0)
                 r = nb_setup_take_inputs(&line, f);
         for (int i = 0; i < _NB_SETUP_TOKEN_N; i++)
@@ -288,10 +485,8 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
         return r;
 }
 
-void nb_setup_done(struct nb_setup *setup) {
+void nb_setup_wanted_done(struct nb_setup_wanted *wanted) {
         for (int i = 0; i < _NB_SETUP_SECRET_N; i++)
-                nb_secret_done(&setup->secrets[i]);
-        nb_secret_done(&setup->pasted);
-        nb_machine_state_done(&setup->state);
-        nb_buffer_done(&setup->document);
+                nb_secret_done(&wanted->secrets[i]);
+        nb_secret_done(&wanted->pasted);
 }

@@ -10,19 +10,19 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/setup/setup_internal.h"
-#include "kube/kubeconfig.h"
-#include "kube/token.h"
+#include "kube_objects/kubeconfig.h"
+#include "kube_objects/token.h"
+#include "os/clock.h"
 #include "settings/store.h"
-#include "system/clock.h"
-#include "system/log.h"
+#include "systemd/log.h"
 
 #define TOKEN_MAX ((size_t)4096)
 #define ENTRY_MAX 1023 /* bytes of an entry in a list */
 
-int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *option,
+int nb_setup_store(struct nb_settings *settings, enum nb_setting setting, const char *option,
                    const char *text, struct nb_failure *f) {
         static const struct nb_settings_source source = { .origin = NB_SETUP_ORIGIN };
-        const struct nb_settings_merge merge = { &setup->settings, &source, f };
+        const struct nb_settings_merge merge = { settings, &source, f };
         const struct nb_setting_row *row = &nb_setting_rows[setting];
         char entry[ENTRY_MAX + 1];
 
@@ -30,23 +30,16 @@ int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *
                 size_t len = row->max > 0 ? strcspn(text, ",") : strlen(text);
 
                 snprintf(entry, sizeof(entry), "%.*s", (int)len, text);
-                /* A token has the form of a host name, and would end up in a file that everybody
-                 * can read. */
-                if (nb_text_contains_token(entry))
-                        return nb_failure_set(f, NB_USAGE, EINVAL,
-                                              "%s: expected %s, found a token; use --token-file "
-                                              "for it",
-                                              option, row->type->expected);
-                if (nb_settings_store_text(&merge, setting, 0, option, entry) < 0) {
+                if ((!strcmp(option, NB_SETUP_API_SERVER) &&
+                     nb_settings_refuse_bare_ipv6(&merge, 0, option, entry) < 0) ||
+                    nb_settings_store_text(&merge, setting, 0, option, entry) < 0) {
                         f->code = NB_USAGE;
                         return -EINVAL;
                 }
                 text += len;
                 if (!*text)
-                        break;
+                        return 0;
         }
-        nb_settings_set_origin(&merge, setting);
-        return 0;
 }
 
 /* --- Files --- */
@@ -55,7 +48,7 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
                         size_t max, bool *ret_is_exposed, struct nb_secret *ret,
                         struct nb_failure *f) {
         bool is_stdin = !strcmp(path, "-"), is_exposed;
-        const char *name = is_stdin ? "standard input" : path;
+        const char *name = is_stdin ? "standard input" : nb_text_shown(path);
         char file[NB_SETTINGS_PATH_MAX] = "";
         _cleanup_(nb_closep) int fd = -1;
         struct stat st;
@@ -78,7 +71,7 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
                 return nb_failure_set(f, NB_TOKEN_EXPOSED, EPERM,
                                       "%s'%s' has mode %04o; expected no access for others",
                                       is_stdin ? "standard input is a file: " : "",
-                                      file[0] ? file : name, st.st_mode & 07777);
+                                      file[0] ? nb_text_shown(file) : name, st.st_mode & 07777);
         }
         if (ret_is_exposed)
                 *ret_is_exposed = is_exposed;
@@ -118,23 +111,23 @@ static int read_document(struct nb_setup_line *line, const struct document *docu
                          struct nb_failure *f) {
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        struct nb_secret *text = &line->setup->secrets[document->secret];
+        struct nb_secret *text = &line->wanted->secrets[document->secret];
         char hidden[NB_SETTINGS_PATH_MAX] = "";
-        struct nb_kubeconfig_input input = { .origin = line->values[document->input],
-                                             .read = read_named,
-                                             .userdata = hidden };
+        const char *path = line->values[document->input];
+        struct nb_kubeconfig_input input = { .read = read_named, .userdata = hidden };
         bool is_public = document->secret == NB_CREDENTIAL_CLUSTER_INFO, is_exposed;
         int r;
 
-        if (!input.origin)
+        if (!path)
                 return 0;
-        if (is_public && strstr(input.origin, "://"))
-                return nb_setup_store(line->setup, NB_SETTING_DISCOVERY_FILE, "'--discovery-file'",
-                                      input.origin, f);
-        r = nb_setup_read_input(line, document->reader, input.origin, NB_SETUP_SECRET_MAX,
+        if (is_public && strstr(path, "://"))
+                return nb_setup_store(&line->wanted->settings, NB_SETTING_DISCOVERY_FILE,
+                                      "'--discovery-file'", path, f);
+        r = nb_setup_read_input(line, document->reader, path, NB_SETUP_SECRET_MAX,
                                 is_public ? &is_exposed : NULL, text, f);
         if (r < 0)
                 return r;
+        input.origin = nb_text_shown(path);
         input.text = text->data;
         input.len = text->len;
         r = nb_kubeconfig_parse(document->policy, &input, &cluster, &identity, f);
@@ -143,7 +136,7 @@ static int read_document(struct nb_setup_line *line, const struct document *docu
                         f, document->policy->unreadable, EACCES,
                         "%s names '%s', which is hidden from " NB_SETUP_UNIT
                         "; expected a path outside of /home, /root, /run/user, /tmp and /var/tmp",
-                        input.origin, hidden);
+                        input.origin, nb_text_shown(hidden));
         return r;
 }
 
@@ -161,7 +154,7 @@ static int take_file_token(struct nb_setup_line *line, enum nb_setup_token_kind 
         if (option)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--%s' cannot be combined with the token in '%s'", option,
-                                      line->values[NB_SETUP_INPUT_CONFIG]);
+                                      nb_text_shown(line->values[NB_SETUP_INPUT_CONFIG]));
         token->option = "config";
         token->value = TAKE(*value);
         return 0;
@@ -172,16 +165,19 @@ static int read_config(struct nb_setup_line *line, struct nb_failure *f) {
         _cleanup_(
                 nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_settings_source source = { .origin = line->values[NB_SETUP_INPUT_CONFIG] };
-        struct nb_settings *settings = &line->setup->settings, typed = *settings;
+        const char *path = line->values[NB_SETUP_INPUT_CONFIG];
+        struct nb_settings_source source = { 0 };
+        struct nb_settings *settings = &line->wanted->settings, typed = *settings;
         int r;
 
-        if (!source.origin)
+        if (!path)
                 return 0;
-        r = nb_setup_read_input(line, "--config=-", source.origin, NB_CONFIG_MAX,
-                                &source.is_exposed, &text, f);
+        source.origin = nb_text_shown(path);
+        r = nb_setup_read_input(line, "--config=-", path, NB_CONFIG_MAX, &source.is_exposed, &text,
+                                f);
         if (r < 0)
                 return r;
+        line->wanted->is_document = true;
         settings->tokens = &tokens;
         r = nb_settings_merge(settings, &source, text.data, text.len, f);
         if (r < 0)
@@ -243,7 +239,7 @@ static int assign_tokens(struct nb_setup_line *line, struct nb_failure *f) {
                                               "'--%s' cannot be combined with both "
                                               "'--discovery-token' and '--tls-bootstrap-token'",
                                               line->tokens[NB_SETUP_TOKEN_COMMON].option);
-                line->setup->secrets[n++] = TAKE(token->value);
+                line->wanted->secrets[n++] = TAKE(token->value);
         }
         return 0;
 }
@@ -259,27 +255,25 @@ static int read_timeout(const char *text, uint64_t *ret_ms, struct nb_failure *f
 }
 
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
+        static const char *const waits[_NB_SETUP_WAIT_N] = { "kubelet", "none", "joined", "node" };
         const char *timeout = line->values[NB_SETUP_INPUT_TIMEOUT],
                    *wait = line->values[NB_SETUP_INPUT_WAIT];
+        unsigned i = 0;
         int r;
 
-        if (wait && !strcmp(wait, "none"))
-                line->setup->wait = NB_SETUP_WAIT_NONE;
-        else if (wait && !strcmp(wait, "joined"))
-                line->setup->wait = NB_SETUP_WAIT_JOINED;
-        else if (wait && !strcmp(wait, "node"))
-                line->setup->wait = NB_SETUP_WAIT_NODE;
-        else if (wait && strcmp(wait, "kubelet") != 0)
+        while (wait && i < N_ELEMENTS(waits) && strcmp(wait, waits[i]) != 0)
+                i++;
+        if (i == N_ELEMENTS(waits))
                 return nb_failure_set(f, NB_USAGE, EINVAL,
                                       "'--wait': expected none, joined, kubelet or node");
-
-        r = read_timeout(timeout ? timeout : "5m", &line->setup->watch_ms, f);
+        line->wanted->wait = i;
+        r = read_timeout(timeout ? timeout : "5m", &line->wanted->watch_ms, f);
         if (r < 0)
                 return r;
         r = read_token_file(line, f);
         if (r < 0)
                 return r;
-        for (size_t i = 0; i < N_ELEMENTS(documents); i++) {
+        for (i = 0; i < N_ELEMENTS(documents); i++) {
                 r = read_document(line, &documents[i], f);
                 if (r < 0)
                         return r;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
@@ -11,91 +10,37 @@
 #include "cli/service.h"
 #include "cli/setup/setup_internal.h"
 #include "join/load.h"
-#include "kube/token.h"
-#include "method/settings_documents.h"
-#include "system/unit.h"
+#include "join_method/settings_documents.h"
+#include "kube_objects/k3s_token.h"
+#include "kube_objects/token.h"
+#include "node_state/context.h"
+#include "systemd/unit.h"
+
+#define HEADER "# Written by `node-bootstrap setup`, which replaces it.\n"
+#define DESCRIPTION_SIZE 128
+
+static bool has_new_secret(const struct nb_setup_plan *plan) {
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                if (plan->secrets[i])
+                        return true;
+        return false;
+}
+
+/* `before` and `after` without a value are "(not set)". */
+static int add_difference(struct nb_setup_plan *plan, const char *what, const char *before,
+                          const char *after) {
+        struct nb_setup_difference *difference = &plan->differences[plan->n_differences++];
+
+        NB_TEXT_COPY(difference->what, what);
+        difference->before = strdup(before ? before : "(not set)");
+        difference->after = strdup(after ? after : "(not set)");
+        return difference->before && difference->after ? 0 : -ENOMEM;
+}
 
 /* --- Settings --- */
 
-/* setup never writes the credential with settings, which takes precedence over files. On this
- * machine, links in the stores are followed, as systemd does. */
-static int put_config(struct nb_setup *setup, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret config = NB_SECRET_INIT;
-        const char *const *stores = setup->sources.stores;
-        struct stat st = { .st_mode = 0400 };
-        int r = -ENOENT;
-
-        if (!setup->root)
-                nb_sources_find_stores(&setup->sources);
-        for (; r == -ENOENT && *stores; stores++) {
-                r = nb_sources_read_stored(*stores, NB_CREDENTIAL_CONFIG_NAME, NB_CONFIG_MAX,
-                                           &config, &st);
-                if (r < 0 && r != -ENOENT)
-                        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
-                                              "cannot read '%s/%s': %m", *stores,
-                                              NB_CREDENTIAL_CONFIG_NAME);
-        }
-        if (r == -ENOENT)
-                r = nb_setup_read_stored(setup, NB_CREDENTIAL_CONFIG_NAME, &config, f);
-        if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
-                return r;
-        return nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, NB_CREDENTIAL_CONFIG_NAME,
-                              st.st_mode, r < 0 ? NULL : &config) < 0
-                       ? nb_failure_set_memory(f)
-                       : 0;
-}
-
-/* A damaged document of ours can be replaced. */
-int nb_setup_load(struct nb_setup *setup, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
-        struct nb_buffer *document = &setup->document;
-        bool is_any_set = false;
-        int r;
-
-        for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                is_any_set = is_any_set || nb_setting_is_set(&setup->settings, i);
-        if (is_any_set) {
-                nb_buffer_append_string(document, NB_SETUP_HEADER);
-                nb_settings_format(&setup->settings, document);
-        }
-        if (document->error < 0)
-                return nb_failure_set_memory(f);
-        snprintf(setup->directory, sizeof(setup->directory), "%s%s", setup->root ? setup->root : "",
-                 setup->config_directory);
-        snprintf(setup->path, sizeof(setup->path), "%s/config.yaml.d/" NB_SETUP_DOCUMENT,
-                 setup->directory);
-        nb_sources_init(&setup->sources, setup->directory);
-        setup->sources.is_keeping = true;
-        setup->is_second = nb_sources_read(&setup->sources, setup->path, NB_CONFIG_MAX, &stored,
-                                           NULL) >= 0;
-        setup->is_document_new = is_any_set &&
-                                 (stored.len != document->len ||
-                                  memcmp(stored.data, document->data, stored.len) != 0);
-        r = put_config(setup, f);
-        if (r < 0)
-                return r;
-        r = nb_documents_merge(&setup->sources, NULL, NULL, &setup->now, f);
-        if (r >= 0 || !setup->is_forced || !is_any_set)
-                return r;
-        nb_documents_salvage(&setup->sources, &setup->now);
-        *f = (struct nb_failure){ 0 };
-        return 0;
-}
-
-/* Puts the new document into the place of the old one. */
-static int put_document(struct nb_setup *setup) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r;
-
-        if (setup->document.len == 0)
-                return 0;
-        r = nb_secret_copy(&text, setup->document.data, setup->document.len);
-        return r < 0 ? r
-                     : nb_sources_put(&setup->sources, NB_SOURCE_FILE, setup->path, 0644, &text);
-}
-
-bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
-                       enum nb_setting key) {
+static bool is_equal(const struct nb_settings *a, const struct nb_settings *b,
+                     enum nb_setting key) {
         _cleanup_(nb_buffer_done) struct nb_buffer text_a = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
                                                    text_b = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
 
@@ -104,68 +49,145 @@ bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
         return text_a.error >= 0 && text_b.error >= 0 && !strcmp(text_a.data, text_b.data);
 }
 
-/* `before` and `after` without a value are "(not set)". */
-static void report_difference(struct nb_setup *setup, const char *what, const char *before,
-                              const char *after) {
-        before = before ? before : "(not set)";
-        after = after ? after : "(not set)";
-        printf("%s: %s -> %s\n", what, before, after);
-        nb_json_open(&setup->writer, NULL, '{');
-        nb_json_put_string(&setup->writer, "what", what);
-        nb_json_put_string(&setup->writer, "before", before);
-        nb_json_put_string(&setup->writer, "after", after);
-        nb_json_close(&setup->writer);
-        setup->n_different++;
+/* How a join reaches its cluster, in each join command. */
+static bool is_of_cluster(enum nb_setting key) {
+        return key == NB_SETTING_ENDPOINTS || key == NB_SETTING_CA_CERT_HASHES ||
+               key == NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION;
+}
+
+static bool has_endpoint(const struct nb_settings *settings, const struct nb_url *endpoint) {
+        for (unsigned i = 0; i < settings->n_endpoints; i++)
+                if (nb_url_is_equal(&settings->endpoints[i], endpoint))
+                        return true;
+        return false;
+}
+
+static bool is_key_in_force(const struct nb_settings *wanted, const struct nb_settings *found,
+                            enum nb_setting key) {
+        if (key == NB_SETTING_ENDPOINTS) {
+                for (unsigned i = 0; i < wanted->n_endpoints; i++)
+                        if (!has_endpoint(found, &wanted->endpoints[i]))
+                                return false;
+                return true;
+        }
+        if (key == NB_SETTING_CA_CERT_HASHES) {
+                for (unsigned i = 0; i < wanted->n_pins; i++)
+                        if (!nb_pins_contain(found->pins, found->n_pins, wanted->pins[i]))
+                                return false;
+                return true;
+        }
+        return is_equal(wanted, found, key);
+}
+
+bool nb_setup_is_in_force(const struct nb_settings *wanted, const struct nb_settings *found,
+                          bool is_cluster_same) {
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                if (nb_setting_is_set(wanted, i) &&
+                    !(is_cluster_same && is_of_cluster(i) && !nb_setting_is_set(found, i)) &&
+                    !is_key_in_force(wanted, found, i))
+                        return false;
+        return true;
+}
+
+/* A machine that has joined keeps its settings if they have what is wanted. Those of --config are
+ * all settings, so that one that is missing is a change. */
+static int plan_document(const struct nb_setup_wanted *wanted, const struct nb_setup_found *found,
+                         struct nb_setup_plan *plan) {
+        struct nb_buffer *document = &plan->document;
+        bool is_any_set = false;
+
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                is_any_set = is_any_set || nb_setting_is_set(&wanted->settings, i);
+        if (!is_any_set || (found->is_joined && !wanted->is_forced && !wanted->is_document &&
+                            plan->cluster != NB_SETUP_CLUSTER_OTHER &&
+                            nb_setup_is_in_force(&wanted->settings, &found->settings,
+                                                 plan->cluster == NB_SETUP_CLUSTER_SAME)))
+                return 0;
+        nb_buffer_append_string(document, HEADER);
+        nb_settings_format(&wanted->settings, document);
+        if (document->error < 0)
+                return document->error;
+        plan->is_document_new = found->document.len != document->len ||
+                                memcmp(found->document.data, document->data, document->len) != 0;
+        return 0;
 }
 
 /* A join command replaces the one of an earlier setup on a machine that has never joined. Somebody
  * else wrote the other files. */
-static bool is_kept(const struct nb_setup *setup, enum nb_setting key) {
-        return !setup->has_never_joined || !setup->has_new_secret ||
-               !nb_setting_is_set(&setup->settings, NB_SETTING_ENDPOINTS) ||
-               (nb_setting_is_set(&setup->now, key) &&
-                !nb_setting_is_from(&setup->now, key, setup->path));
+static bool is_setting_kept(const struct nb_setup_wanted *wanted,
+                            const struct nb_setup_found *found, const struct nb_setup_plan *plan,
+                            enum nb_setting key) {
+        return !found->has_never_joined || !has_new_secret(plan) ||
+               !nb_setting_is_set(&wanted->settings, NB_SETTING_ENDPOINTS) ||
+               (nb_setting_is_set(&found->settings, key) &&
+                !nb_setting_is_from(&found->settings, key, found->path));
 }
 
-/* A value on the command line must take effect. */
-static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, enum nb_setting key,
-                        struct nb_failure *f) {
+static int compare_setting(const struct nb_setup_wanted *wanted, const struct nb_setup_found *found,
+                           enum nb_setting key, struct nb_setup_plan *plan, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer before = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
                                                    after = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        const struct nb_settings *now = &found->settings, *new = &plan->settings;
 
-        if (nb_setting_is_set(&setup->settings, key) &&
-            !nb_setup_is_equal(&setup->settings, new, key))
+        if (plan->document.len > 0 && nb_setting_is_set(&wanted->settings, key) &&
+            !is_equal(&wanted->settings, new, key))
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "%s on the command line is overridden by %s, which takes "
                                       "precedence",
                                       nb_setting_key(key), new->origin[key]);
-        if (nb_setup_is_equal(&setup->now, new, key) ||
-            (!nb_setting_is_set(&setup->now, key) &&
+        if (is_equal(now, new, key) ||
+            (!nb_setting_is_set(now, key) &&
              /* This only adds a file, where there is none. */
-             (!setup->is_second || key == NB_SETTING_CONFIG_FROM)))
+             (!found->document.data || (key == NB_SETTING_CONFIG_FROM && !found->is_joined))))
                 return 0;
-        if (nb_setting_is_set(&setup->now, key))
-                nb_setting_format(&setup->now, key, &before);
+        if (nb_setting_is_set(now, key))
+                nb_setting_format(now, key, &before);
         if (nb_setting_is_set(new, key))
                 nb_setting_format(new, key, &after);
-        report_difference(setup, nb_setting_key(key), before.data, after.data);
-        setup->n_kept += is_kept(setup, key);
-        return 0;
+        plan->n_kept += is_setting_kept(wanted, found, plan, key);
+        return add_difference(plan, nb_setting_key(key), before.data, after.data) < 0
+                       ? nb_failure_set_memory(f)
+                       : 0;
+}
+
+int nb_setup_compare_settings(const struct nb_setup_wanted *wanted,
+                              const struct nb_setup_found *found, struct nb_setup_plan *plan,
+                              struct nb_failure *f) {
+        int r = 0;
+
+        for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++)
+                r = compare_setting(wanted, found, i, plan, f);
+        return r;
 }
 
 /* --- Credentials --- */
 
+/* If there is a new credential, the others are removed: an old one could take precedence, or
+ * conflict with the new one. Returns what the service will get; NULL: nothing, or it is encrypted.
+ */
+static const struct nb_secret *find_value(const struct nb_setup_found *found,
+                                          const struct nb_setup_plan *plan,
+                                          enum nb_credential secret) {
+        const struct nb_setup_credential *credential = &found->credentials[secret];
+
+        if (plan->secrets[secret])
+                return plan->secrets[secret];
+        if (credential->delivered.data)
+                return &credential->delivered;
+        return has_new_secret(plan) || !credential->stored.data ? NULL : &credential->stored;
+}
+
 /* Describes a credential by the ID of its token, or by its kind. */
 static void describe_secret(const struct nb_secret *value, enum nb_credential secret,
-                            char ret[static 128]) {
-        if (!value->data)
-                nb_text_copy(ret, 128, "none");
+                            char ret[static DESCRIPTION_SIZE]) {
+        if (!value || !value->data)
+                nb_text_copy(ret, DESCRIPTION_SIZE, "none");
         else if (secret > NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN)
-                nb_text_copy(ret, 128, "another document");
+                nb_text_copy(ret, DESCRIPTION_SIZE, "another document");
         else if (nb_token_verify(value->data, nb_token_trim(value->data, value->len)) >= 0)
-                snprintf(ret, 128, "token %.*s", NB_TOKEN_ID_LEN, value->data);
+                snprintf(ret, DESCRIPTION_SIZE, "token %.*s", NB_TOKEN_ID_LEN, value->data);
         else
-                nb_text_copy(ret, 128, "a token of another form");
+                nb_text_copy(ret, DESCRIPTION_SIZE, "a token of another form");
 }
 
 static bool is_same(const struct nb_secret *stored, const struct nb_secret *new) {
@@ -174,22 +196,34 @@ static bool is_same(const struct nb_secret *stored, const struct nb_secret *new)
         return len == nb_token_trim(new->data, new->len) && !memcmp(stored->data, new->data, len);
 }
 
-/* If there is a new credential, the others are removed: an old one could take precedence, or
- * conflict with the new one. Afterwards the sources contain the credentials that the service will
- * get. */
-static int plan_secret(struct nb_setup *setup, enum nb_credential secret, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT,
-                                                   delivered = NB_SECRET_INIT;
-        const struct nb_secret *new = &setup->secrets[secret], *value = new;
-        const char *name = nb_credential_names[secret];
-        char before[128] = "an encrypted value", after[128];
-        char path[NB_SETUP_PATH_SIZE], what[128];
-        bool is_kept, is_damaged;
-        int r;
+/* On a machine that has joined, a token with which the service did not start is removed. */
+static bool repair(const struct nb_setup_found *found, enum nb_credential secret,
+                   struct nb_setup_plan *plan) {
+        _cleanup_(nb_closep) int fd = -1;
+        bool is_wanted = plan->is_token_unneeded && secret <= NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN &&
+                         found->state.obstacle.code == NB_SERVICE_CREDENTIAL;
 
-        snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
-        if (!setup->root && nb_path_read(-1, path, NB_SETUP_SECRET_MAX, &delivered) != -ENOENT &&
-            new->data)
+        if (is_wanted)
+                plan->steps[secret] = nb_folder_open(NB_SETUP_STORE, &fd) >= 0 &&
+                                                      nb_service_find_fault(
+                                                              fd, nb_credential_names[secret])
+                                              ? NB_SETUP_REMOVE
+                                              : NB_SETUP_REMOVE_ENCRYPTED;
+        return is_wanted;
+}
+
+int nb_setup_compare_secret(const struct nb_setup_found *found, enum nb_credential secret,
+                            struct nb_setup_plan *plan, struct nb_failure *f) {
+        const struct nb_setup_credential *credential = &found->credentials[secret];
+        const struct nb_secret *new = plan->secrets[secret];
+        const char *name = nb_credential_names[secret];
+        char before[DESCRIPTION_SIZE] = "an encrypted value", after[DESCRIPTION_SIZE], what[64];
+        bool has_new = has_new_secret(plan), is_damaged;
+        int r = credential->r;
+
+        if (repair(found, secret, plan))
+                return 0;
+        if (new && credential->is_delivered)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "this machine was booted with a credential %s, which "
                                       "takes precedence over the one that setup would write; "
@@ -197,50 +231,38 @@ static int plan_secret(struct nb_setup *setup, enum nb_credential secret, struct
                                       "override it with LoadCredential= in a drop-in; see EXAMPLES "
                                       "in node-bootstrap.service(8)",
                                       name);
-        r = nb_setup_read_stored(setup, name, &stored, f);
         /* The service does not start with a directory, a broken link, a FIFO or a large file. */
-        is_damaged = r == -EBADF || r == -ELOOP || r == -EFBIG;
-        if (is_damaged && setup->has_new_secret)
-                nb_failure_clear(f);
-        else if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
-                return r;
-        is_kept = r == -ENOENT ? !new->data
-                  : new->data  ? r >= 0 && is_same(&stored, new)
-                               : !setup->has_new_secret;
-        if (!new->data && (delivered.data || is_kept)) {
-                value = delivered.data ? &delivered : &stored;
-                setup->has_unknown_secret |= !delivered.data && r == -EKEYREJECTED;
-        }
-        if (nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, name, 0400,
-                           value->data ? value : NULL) < 0)
-                return nb_failure_set_memory(f);
-        if (is_kept)
+        is_damaged = has_new && (r == -EBADF || r == -ELOOP || r == -EFBIG);
+        if (r < 0 && r != -ENOENT && r != -EKEYREJECTED && !is_damaged)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
+                                      "cannot read '" NB_SETUP_STORE "/%s': %m", name);
+        if (!has_new && r == -EKEYREJECTED && !credential->delivered.data)
+                plan->has_encrypted_secret = true;
+        if (r == -ENOENT ? !new : new ? r >= 0 && is_same(&credential->stored, new) : !has_new)
                 return 0;
-        setup->steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_REMOVE;
-        setup->n_steps++;
+        plan->steps[secret] = new ? NB_SETUP_WRITE : NB_SETUP_REMOVE;
+        plan->is_changed = true;
         if (r == -ENOENT)
                 return 0;
-        if (r >= 0 || is_damaged)
-                describe_secret(&stored, secret, before);
+        if (r != -EKEYREJECTED)
+                describe_secret(&credential->stored, secret, before);
         describe_secret(new, secret, after);
         if (!strcmp(before, after) && !strncmp(before, "token ", 6))
                 snprintf(after, sizeof(after), "%s, with another secret", before);
         snprintf(what, sizeof(what), "credential %s", name);
-        report_difference(setup, what, before, after);
-        return 0;
+        return add_difference(plan, what, before, after) < 0 ? nb_failure_set_memory(f) : 0;
 }
 
 /* LoadCredentialEncrypted= also searches the stores of plain text, and fails to decrypt what it
  * finds there. */
-static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
+static int verify_drop_ins(const struct nb_setup_plan *plan, struct nb_failure *f) {
         _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         struct nb_failure ignored = { 0 };
 
-        if (setup->root || !nb_systemd_is_running() ||
-            nb_unit_read(NB_SETUP_UNIT, &unit, &ignored) < 0)
+        if (!nb_systemd_is_running() || nb_unit_read(NB_SETUP_UNIT, &unit, &ignored) < 0)
                 return 0;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
-                if (setup->steps[i] == NB_SETUP_WRITE &&
+                if (plan->steps[i] == NB_SETUP_WRITE &&
                     nb_service_decrypts(&unit, nb_credential_names[i]))
                         return nb_failure_set(
                                 f, NB_USAGE, 0,
@@ -253,42 +275,90 @@ static int verify_drop_ins(const struct nb_setup *setup, struct nb_failure *f) {
         return 0;
 }
 
-/* --- Whether `join` can begin with the result --- */
+/* --- The cluster of the last join --- */
 
-/* With the copied certificate's name in node.name, the service does not join again. */
-static bool is_named_copy(const struct nb_setup *setup, const struct nb_settings *settings) {
-        const struct nb_inspection *found = &setup->state.node.inspection;
+/* A hash in a k3s token that differs proves nothing: it covers all CAs together, and the CA file
+ * may have only some of them. */
+static enum nb_setup_cluster find_cluster(const struct nb_setup_wanted *wanted,
+                                          const struct nb_certificates *ca) {
+        _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
+        const struct nb_secret *token = &wanted->secrets[NB_CREDENTIAL_TOKEN];
+        const struct nb_settings *settings = &wanted->settings;
 
-        return found->state == NB_NODE_STATE_COPIED && !strcmp(found->node, settings->node_name);
+        if (!ca)
+                return NB_SETUP_CLUSTER_UNPROVEN;
+        if (settings->n_pins == 0)
+                return token->data &&
+                                       nb_k3s_token_parse(token->data, token->len, "setup", &k3s) >=
+                                               0 &&
+                                       k3s.has_hash && nb_ca_has_k3s_hash(ca, k3s.hash)
+                               ? NB_SETUP_CLUSTER_SAME
+                               : NB_SETUP_CLUSTER_UNPROVEN;
+        for (size_t i = 0; i < nb_certificates_count(ca); i++)
+                if (nb_pins_contain(settings->pins, settings->n_pins, nb_certificate_pin(ca, i)))
+                        return NB_SETUP_CLUSTER_SAME;
+        return NB_SETUP_CLUSTER_OTHER;
 }
 
-/* A failure about a missing file or credential is excused if an image may get the file later, if
- * only the service can read the credential, or if this machine has joined and stays as it is: its
- * token may have been discarded. */
-static bool is_excused(const struct nb_setup *setup, const struct nb_settings *settings,
-                       enum nb_code code) {
+/* Whether the next start of the service joins with the settings and credentials of the plan. */
+static bool does_join(struct nb_setup_found *found) {
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
+        struct nb_node node = found->state.node; /* borrows */
+        struct nb_failure ignored = { 0 };
+
+        if (!found->is_joined || nb_context_load(&context, -1, &found->sources, &ignored) < 0)
+                return true;
+        nb_node_apply_settings(&node, &context);
+        return nb_node_state_has_fallback(node.inspection.state);
+}
+
+/* Documents are settings of a kind, and compared as they are. */
+static bool is_token_unneeded(const struct nb_setup_wanted *wanted,
+                              const struct nb_setup_found *found,
+                              const struct nb_setup_plan *plan) {
+        return !wanted->is_forced && found->state.node.present.ca &&
+               (plan->cluster == NB_SETUP_CLUSTER_SAME ||
+                (plan->cluster == NB_SETUP_CLUSTER_UNPROVEN && !plan->is_document_new)) &&
+               plan->secrets[NB_CREDENTIAL_TOKEN] && !plan->secrets[NB_CREDENTIAL_KUBECONFIG] &&
+               !plan->secrets[NB_CREDENTIAL_CLUSTER_INFO];
+}
+
+/* --- Whether `join` could begin with the result --- */
+
+/* A failure about a missing value is excused if an image may get it later, if only the service can
+ * read the credential, if this machine stays joined, since its token may have been discarded and
+ * somebody else may have joined it, or if it takes over the name of the machine that it is a copy
+ * of. */
+static bool is_excused(const struct nb_setup_wanted *wanted, const struct nb_setup_found *found,
+                       const struct nb_setup_plan *plan, bool joins, enum nb_code code) {
+        const struct nb_inspection *inspection = &found->state.node.inspection;
+
         if (code == NB_TOKEN_MISSING)
-                return setup->root || setup->has_unknown_secret ||
-                       (!setup->is_changed && !nb_machine_is_joining(&setup->state)) ||
-                       is_named_copy(setup, settings);
-        return setup->root &&
+                return wanted->root || plan->has_encrypted_secret ||
+                       (!joins && plan->cluster != NB_SETUP_CLUSTER_OTHER) ||
+                       (inspection->state == NB_NODE_STATE_COPIED &&
+                        !strcmp(inspection->node, plan->settings.node_name));
+        if (code == NB_SETTINGS_INCOMPLETE)
+                return !joins && !plan->is_changed;
+        return wanted->root &&
                (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
 }
 
-static int verify_bootstrap(const struct nb_setup *setup, struct nb_load *load,
-                            struct nb_failure *f) {
+static int verify_bootstrap(const struct nb_setup_wanted *wanted,
+                            const struct nb_setup_found *found, const struct nb_setup_plan *plan,
+                            bool joins, struct nb_load *load, struct nb_failure *f) {
         char node_name[NB_NODE_NAME_MAX + 1];
         int r;
 
         r = nb_load_bootstrap(load, f);
         if (r >= 0)
                 r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
-        if (r < 0 && is_excused(setup, &load->settings, f->code)) {
+        if (r < 0 && is_excused(wanted, found, plan, joins, f->code)) {
                 nb_failure_clear(f);
                 return 0;
         }
         /* An image gets its host name later, and metadata can name the node. */
-        if (r < 0 || setup->root || load->settings.metadata_node_name || load->is_metadata_wanted)
+        if (r < 0 || wanted->root || load->settings.metadata_node_name || load->is_metadata_wanted)
                 return r;
         r = nb_load_node_name(&load->settings, "", node_name, f);
         /* The join waits for it. */
@@ -299,37 +369,92 @@ static int verify_bootstrap(const struct nb_setup *setup, struct nb_load *load,
         return r;
 }
 
-int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
+/* --- The whole --- */
+
+/* Gives the sources what the service will get. */
+static int put_result(struct nb_setup_found *found, const struct nb_setup_plan *plan) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = 0;
+
+        if (plan->document.len > 0)
+                r = nb_secret_copy(&text, plan->document.data, plan->document.len);
+        if (r >= 0 && plan->document.len > 0)
+                r = nb_sources_put(&found->sources, NB_SOURCE_FILE, found->path, 0644, &text);
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && r >= 0; i++)
+                r = nb_sources_put(&found->sources, NB_SOURCE_CREDENTIAL, nb_credential_names[i],
+                                   0400, find_value(found, plan, i));
+        return r;
+}
+
+/* Without --force: a new token replaces one with which this machine waits, or with which it joined,
+ * since it is needed again. Other settings only if they are proven to be those of the same cluster,
+ * or if this machine has never joined. */
+static int refuse_conflict(const struct nb_setup_wanted *wanted, const struct nb_setup_found *found,
+                           const struct nb_setup_plan *plan, struct nb_failure *f) {
+        bool is_one = plan->n_differences == 1,
+             is_proven = plan->cluster == NB_SETUP_CLUSTER_SAME &&
+                         plan->secrets[NB_CREDENTIAL_TOKEN],
+             is_replaceable = !wanted->root && !found->is_joined &&
+                              (is_proven || plan->n_kept == 0);
+
+        if (wanted->is_forced)
+                return 0;
+        if (plan->cluster == NB_SETUP_CLUSTER_OTHER)
+                return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
+                                      "this machine has joined another cluster");
+        if (plan->n_differences == 0 || is_replaceable)
+                return 0;
+        return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
+                              "%u setting%s from this machine's; use --force to replace %s",
+                              plan->n_differences, is_one ? " differs" : "s differ",
+                              is_one ? "it" : "them");
+}
+
+int nb_setup_plan(const struct nb_setup_wanted *wanted, struct nb_setup_found *found,
+                  struct nb_setup_plan *plan, struct nb_failure *f) {
         _cleanup_(nb_load_done) struct nb_load load = NB_LOAD_INIT;
+        bool joins;
         int r;
 
-        if (put_document(setup) < 0)
-                return nb_failure_set_memory(f);
+        plan->cluster = find_cluster(wanted, found->state.node.present.ca);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
-                setup->has_new_secret = setup->has_new_secret || setup->secrets[i].data;
+                plan->secrets[i] = wanted->secrets[i].data ? &wanted->secrets[i] : NULL;
+        if (plan_document(wanted, found, plan) < 0 || put_result(found, plan) < 0)
+                return nb_failure_set_memory(f);
+        joins = does_join(found);
+        plan->is_token_unneeded = !joins && is_token_unneeded(wanted, found, plan);
+        if (plan->is_token_unneeded) {
+                memset(plan->secrets, 0, sizeof(plan->secrets));
+                if (put_result(found, plan) < 0)
+                        return nb_failure_set_memory(f);
+        }
+        plan->is_changed = plan->is_document_new;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                r = plan_secret(setup, i, f);
+                r = nb_setup_compare_secret(found, i, plan, f);
                 if (r < 0)
                         return r;
         }
-        r = verify_drop_ins(setup, f);
+        r = wanted->root ? 0 : verify_drop_ins(plan, f);
+        if (r >= 0)
+                r = nb_load_settings(&load, &found->sources, f);
         if (r < 0)
                 return r;
-        r = nb_load_settings(&load, &setup->sources, f);
+        plan->settings = load.settings;
+        r = nb_setup_compare_settings(wanted, found, plan, f);
+        if (r >= 0)
+                r = nb_settings_verify(&load.settings, f);
+        if (r >= 0)
+                r = verify_bootstrap(wanted, found, plan, joins, &load, f);
         if (r < 0)
                 return r;
-        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                r = plan_setting(setup, &load.settings, i, f);
-                if (r < 0)
-                        return r;
+        plan->settings = load.settings;
+        return refuse_conflict(wanted, found, plan, f);
+}
+
+void nb_setup_plan_done(struct nb_setup_plan *plan) {
+        for (unsigned i = 0; i < plan->n_differences; i++) {
+                free(plan->differences[i].before);
+                free(plan->differences[i].after);
         }
-        setup->is_changed = setup->is_document_new || setup->n_steps > 0;
-        r = nb_settings_verify(&load.settings, f);
-        if (r < 0)
-                return r;
-        r = verify_bootstrap(setup, &load, f);
-        if (r < 0)
-                return r;
-        setup->now = load.settings;
-        return r;
+        nb_buffer_done(&plan->document);
 }

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "cli/status/node_metrics.h"
+#include "cli/status/renewal.h"
 #include "cli/status/timeline.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define PREFIX "node_bootstrap_"
 
@@ -65,6 +66,14 @@ static void put_join(struct nb_buffer *text, const struct nb_machine_state *stat
                 put_durations(text, &state->node.present.record);
 }
 
+static void put_overdue(struct nb_buffer *text, struct nb_overdue overdue) {
+        put_time(text, "certificate_renewal_overdue_since_timestamp_seconds",
+                 "Since when the renewal of kubelet's certificate is overdue.", overdue.since);
+        if (overdue.code != NB_NONE)
+                put_code(text, "certificate_renewal_failure",
+                         "Why the last renewal of kubelet's certificate failed.", overdue.code, 1);
+}
+
 void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buffer *text) {
         const struct nb_present *present = &state->node.present;
         const struct nb_record *record = &present->record;
@@ -89,8 +98,8 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         put_join(text, state);
         if (state->obstacle.code != NB_NONE)
                 put_code(text, "service_failure",
-                         "Why systemd cannot start node-bootstrap.service.", state->obstacle.code,
-                         1);
+                         "Why systemd cannot start node-bootstrap.service or its gate.",
+                         state->obstacle.code, 1);
         if (present->chain) {
                 put_time(text, "certificate_not_before_timestamp_seconds",
                          "When kubelet's certificate begins to be valid.",
@@ -102,6 +111,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                          "When the renewal of kubelet's certificate begins.",
                          nb_machine_renewal(state));
         }
+        put_overdue(text, nb_renewal_judge(state));
         if (present->ca)
                 put_time(text, "ca_expiration_timestamp_seconds",
                          "When the first of the CAs in kubelet's CA file expires.",

@@ -9,15 +9,18 @@
 #include "base/macro.h"
 #include "cli/commands.h"
 #include "cli/status/node_metrics.h"
+#include "cli/status/renewal.h"
 #include "cli/status/timeline.h"
 #include "codec/json.h"
-#include "method/cluster_identity.h"
-#include "system/clock.h"
-#include "system/log.h"
-#include "system/sources.h"
+#include "join_method/cluster_identity.h"
+#include "os/clock.h"
+#include "os/sources.h"
+#include "systemd/log.h"
 
 #define EXIT_UNKNOWN 5
-#define EXIT_EXPIRING 3 /* the others: nb_machine_exit_status(); 64 and above: failures.def */
+#define EXIT_EXPIRING \
+        3 /* or its renewal is overdue; the others: nb_machine_exit_status(); 64 and above: \
+             failures.def */
 
 #define CHECK_PERIOD "30d"
 #define OUTPUT_MAX (256 * 1024) /* bytes of JSON, or of metrics */
@@ -52,6 +55,7 @@ struct report {
         const struct nb_certificates *chain; /* of kubelet; NULL: likewise */
         time_t not_before, not_after;
         enum validity validity;
+        struct nb_overdue overdue;
 };
 
 static enum validity check_validity(const struct report *report) {
@@ -67,12 +71,15 @@ static enum validity check_validity(const struct report *report) {
 static int read_report(struct nb_sources *sources, struct report *report, struct nb_failure *f) {
         const struct nb_present *present = &report->state.node.present;
         const struct nb_failure *settings = &report->state.settings_failure;
+        const struct nb_last *last = &report->state.last;
+        _cleanup_(nb_record_done) struct nb_record damaged = { 0 };
         struct nb_failure why = { 0 };
-        struct nb_record damaged;
 
         if (nb_machine_look(sources, false, &report->state) < 0)
                 return nb_failure_set_memory(f);
-        if (settings->code != NB_NONE)
+        /* Unless the state says so already. */
+        if (settings->code != NB_NONE && (report->state.why.code != settings->code ||
+                                          strcmp(last->detail, settings->detail) != 0))
                 nb_log_failure(LOG_WARNING, settings);
         if (!present->has_record && report->state.kind != NB_MACHINE_HIDDEN &&
             nb_record_read(-1, report->state.node.paths.certificate_directory, &damaged, &why) < 0)
@@ -84,14 +91,17 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         report->not_before = nb_certificate_not_before(report->chain, 0);
         report->not_after = nb_certificate_not_after(report->chain, 0);
         report->validity = check_validity(report);
+        report->overdue = nb_renewal_judge(&report->state);
         return 0;
 }
 
 static int exit_status(const struct report *report) {
         int status = nb_machine_exit_status(&report->state, report->is_kubelet_ignored);
 
-        return status == 0 && report->chain && report->validity == EXPIRING ? EXIT_EXPIRING
-                                                                            : status;
+        return status == 0 && report->chain &&
+                               (report->validity == EXPIRING || report->overdue.since > 0)
+                       ? EXIT_EXPIRING
+                       : status;
 }
 
 /* --- Text and JSON --- */
@@ -127,7 +137,8 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
                 print_fact(writer, facts[i].label, facts[i].key, facts[i].value);
         if (writer)
                 nb_json_open(writer, "caFileHashes", '[');
-        (void)nb_certificates_parse(record->ca, strlen(record->ca), true, &ca);
+        if (record->ca)
+                (void)nb_certificates_parse(record->ca, strlen(record->ca), true, &ca);
         for (size_t i = 0; ca && i < nb_certificates_count(ca); i++) {
                 nb_pin_format(nb_certificate_pin(ca, i), pin);
                 print_fact(writer, "CA", NULL, pin);
@@ -160,6 +171,10 @@ static void print_certificate(const struct report *report, struct nb_json_writer
         print_fact(writer, "Valid until", "notAfter", times[1]);
         print_fact(writer, NULL, "rotationFrom", times[2]);
         print_fact(writer, NULL, "rotationUntil", times[3]);
+        print_fact(writer, NULL, "renewalOverdueSince", report->overdue.since > 0 ? times[2] : "");
+        print_fact(writer, NULL, "renewalFailure",
+                   report->overdue.code == NB_NONE ? ""
+                                                   : nb_failure_info(report->overdue.code)->slug);
         if (writer) {
                 nb_json_close(writer);
                 return;
@@ -169,6 +184,8 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                            "not yet; this machine's clock is probably wrong: see `timedatectl`");
         if (report->validity == EXPIRED)
                 printf("%12s: since %s; it can no longer be renewed\n", "EXPIRED", times[1]);
+        else if (report->overdue.since > 0)
+                printf("%12s: overdue since %s: %s\n", "Renewal", times[2], report->overdue.reason);
         else if (is_supervised)
                 printf("%12s: by node-bootstrap-refresh.timer, through the supervisor, from %s on; "
                        "kubelet itself cannot renew it on k3s and RKE2\n",
@@ -190,14 +207,18 @@ static void print_text(const struct report *report) {
                 printf("\n");
                 nb_timeline_print_text(report->record, stdout);
         }
+        if (code == NB_NONE)
+                code = report->overdue.code;
         if (code == NB_NONE) {
                 if (state->kind == NB_MACHINE_NOT_JOINED)
                         printf("%sTo see whether a join would succeed, run `node-bootstrap "
                                "check`.\n",
-                               strcmp(state->service.active, "inactive") != 0
-                                       ? ""
-                                       : "To start the join, run `systemctl start " NB_SERVICE_UNIT
-                                         "`. ");
+                               strcmp(state->service.active, "inactive") != 0 ? ""
+                               : state->service.is_enabled
+                                       ? "To start the join, run `systemctl start " NB_SERVICE_UNIT
+                                         "`. "
+                                       : "To start the join now and at each boot, run `systemctl "
+                                         "enable --now " NB_SERVICE_UNIT "`. ");
                 return;
         }
         nb_machine_adopt_fields(state);
@@ -239,7 +260,9 @@ static void print_label(const struct report *report) {
         int status = exit_status(report);
 
         if (status == 0 || status == EXIT_EXPIRING)
-                name = status == 0 ? "ok" : "expiring";
+                name = status == 0                 ? "ok"
+                       : report->overdue.since > 0 ? "renewal-overdue"
+                                                   : "expiring";
         for (; *name; name++)
                 putchar(*name == '-' ? ' ' : toupper((unsigned char)*name));
 }
@@ -262,6 +285,10 @@ static void print_check(const struct report *report) {
                        : is_past ? "expired"
                                  : "expires",
                        text, is_past ? "" : "in ", distance, is_past ? " ago" : "", subject);
+        }
+        if (report->overdue.since > 0) {
+                nb_time_format(report->overdue.since, text);
+                printf("; its renewal is overdue since %s: %s", text, report->overdue.reason);
         }
         printf("\n");
 }

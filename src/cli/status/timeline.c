@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/status/timeline.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define NAME_COLUMNS 10
 #define SPAN_COLUMNS 11

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "codec/json.h"
-#include "files/last.h"
-#include "files/record.h"
+#include "state_files/last.h"
+#include "state_files/record.h"
 
 /* 0 if the record has no durations. */
 uint64_t nb_timeline_usec(const struct nb_record *record);

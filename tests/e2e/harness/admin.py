@@ -142,11 +142,12 @@ def await_permissions(cluster, role):
         until(lambda wanted=attributes: may(cluster, **wanted), f"permitted: {attributes}")
 
 
-def service_account(cluster, server=None):
-    """Applies rbac.yaml; returns the path of a kubeconfig for its ServiceAccount, once it has the permissions."""
-    cluster.kubectl("apply", "--filename", KUBERNETES / "rbac.yaml")
-    for document in yaml.safe_load_all((KUBERNETES / "rbac.yaml").read_text()):
-        await_permissions(cluster, document)
+def service_account(cluster, server=None, is_serving=False):
+    """Applies rbac.yaml, and what approve-serving needs; returns the path of a kubeconfig for its ServiceAccount, once it has the permissions."""
+    for name in ("rbac.yaml", *["approve-serving/rbac.yaml"] * is_serving):
+        cluster.kubectl("apply", "--filename", KUBERNETES / name)
+        for document in yaml.safe_load_all((KUBERNETES / name).read_text()):
+            await_permissions(cluster, document)
     path = f"/api/v1/namespaces/kube-system/serviceaccounts/{ACCOUNT}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     token = cluster.request("POST", path, request)["status"]["token"]

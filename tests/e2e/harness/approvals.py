@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for a node that does not exist, as `node-bootstrap-admin approve` judges them."""
+"""Requests for a node that does not exist, as `node-bootstrap-admin requests` judges them."""
 
 from common import pki
 from common.csrs import pending
@@ -40,23 +40,22 @@ class Place:
     def conditions(self, name):
         return [(c["type"], c["reason"]) for c in self.csr(name)["status"].get("conditions", ())]
 
-    def listed(self, name, *options):
-        return pending(self.admin.run("approve", *options))[name]
+    def listed(self, name):
+        return pending(self.admin.run("requests", "list", "--output=json"))[name]
 
     def refused(self, name, text, *options):
         """One look at the list is enough, and approving it by name is refused."""
-        item = self.listed(name, *options)
+        item = self.listed(name)
         assert item["suspicious"] and text in item["verdict"], item
-        lines = self.admin.run("approve", *options).splitlines()
-        at = next(i for i, line in enumerate(lines) if line.startswith(name + " "))
-        assert any(text in line and not line.startswith("    ok") for line in lines[at + 1:at + 6]), lines
-        done = self.admin.command("approve", name, *options)
+        [row] = [line for line in self.admin.run("requests", "list", "--limit=0").splitlines() if line.startswith(name + " ")]
+        assert text in row and f" {item['reason']} " in row, row
+        done = self.admin.command("requests", "approve", name, *options)
         assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and text in done.stderr and done.stdout == ""
         assert self.conditions(name) == []
         return item
 
     def approved(self, name, *options):
-        assert f"approved {name}, node " in self.admin.run("approve", name, *options)
+        assert f"approved {name}, node " in self.admin.run("requests", "approve", name, *options)
         assert self.conditions(name) == [("Approved", "ApprovedByAdministrator")]
         return until(lambda: self.csr(name)["status"].get("certificate"), "the certificate is issued")
 

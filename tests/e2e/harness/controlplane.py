@@ -36,6 +36,7 @@ CLUSTER_INFO_BINDING = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-publi
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
+SERVING = {"servingPrefixes": "10.0.0.0/8", "servingRefused": "192.0.2.1", "serviceNetworks": "10.96.0.0/16", "podNetworks": "10.244.0.0/16"}
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 HOSTS = ["kubernetes", "localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 100))]
 addresses = itertools.count(1)
@@ -86,6 +87,7 @@ class ControlPlane:
         self._write_kubeadm_config()
         self.kubeadm("init", "phase", "bootstrap-token")
         self.bind(MANUAL_GROUP, "system:node-bootstrapper")
+        self.policy()
         return self
 
     def spawn_controllers(self):
@@ -391,12 +393,12 @@ controlPlaneEndpoint: {self.front.endpoint}
         self.request("PUT", f"{CSRS}/{csr['metadata']['name']}/status", csr)
 
     def policy(self, **data):
-        """The ConfigMap that the controller and `approve` judge by; without data it is removed."""
+        """The ConfigMap that the controller and `approve` judge by."""
+        policy = {"apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {"name": "node-bootstrap-policy"}}
         if self.find(POLICY):
-            self.request("DELETE", POLICY)
-        if data:
-            self.request("POST", POLICY.rpartition("/")[0], {"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-                                                             "metadata": {"name": "node-bootstrap-policy"}})
+            self.request("PUT", POLICY, policy)
+        else:
+            self.request("POST", POLICY.rpartition("/")[0], policy)
 
     def bind(self, group, role):
         name = "e2e-" + group.replace(":", "-")
@@ -528,4 +530,4 @@ def check_assets(folder):
     for name in ("etcd", "kubectl"):
         if not any(os.access(Path(place, name), os.X_OK) for place in os.environ["PATH"].split(":")):
             missing.append(name + " on PATH")
-    return f"not there: {', '.join(missing)}" if missing else None
+    return f"not there: {', '.join(missing)}" if missing else versions.complaint(Path(folder, "kubelet"))

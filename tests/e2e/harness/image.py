@@ -34,6 +34,7 @@ PACKAGES = """
 """.split()
 LIBRARIES = "libcurl3-gnutls libgnutls30 libjson-c5 libseccomp2 libyaml-0-2".split()  # what the package depends on, apart from systemd
 AUTOPKGTEST = ["autopkgtest", "python3-cryptography"]  # and what packaging/debian/tests/control names
+NAMESAKE = "node-bootstrap"  # Debian's package of this name: a front-end framework for Node.js
 KERNEL = "linux-image-cloud-amd64"
 PACKAGING = SOURCE / "packaging"
 FILES = Path(__file__).parent / "files"
@@ -222,9 +223,9 @@ def install(work, lower, package=None, minor=20, over=()):
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
     chroot(root, "systemctl", "enable", "--quiet", "kubelet.service", "e2e-docker.service")
     if package:
-        shutil.copy(package, root / "node-bootstrap.deb")
-        chroot(root, "dpkg", "--install", "/node-bootstrap.deb")
-        (root / "node-bootstrap.deb").unlink()
+        shutil.copy(package, root / "kube-node-bootstrap.deb")
+        chroot(root, "dpkg", "--install", "/kube-node-bootstrap.deb")
+        (root / "kube-node-bootstrap.deb").unlink()
     isolation.umount(str(root))
     return work / "upper"
 

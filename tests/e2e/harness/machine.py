@@ -56,7 +56,9 @@ class Machine:
         `script ROOT OPTION...` replaces systemd-nspawn, in the machine's folder."""
         command = [
             *([script, self.root] if script else ["systemd-nspawn"]), "--quiet", "--boot", "--register=no", "--keep-unit", f"--directory={self.root}",
-            f"--machine={self.name}", f"--hostname={self.name}", "--capability=all", "--bind-ro=/dev/kmsg",
+            f"--machine={self.name}", f"--hostname={self.name}", "--capability=all",
+            # The clock is the host's; see clock.py.
+            "--drop-capability=CAP_SYS_TIME", "--bind-ro=/dev/kmsg",
             "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe",
             # As in packaging/examples/nspawn.sh.
             "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self",

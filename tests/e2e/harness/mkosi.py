@@ -15,10 +15,10 @@ MIRROR = "/var/tmp/mirror"
 
 
 def debs():
-    """The cached folder with Debian's packages for the image: mkosi begins with the essential ones. Debian, too, has a node-bootstrap."""
+    """The cached folder with Debian's packages for the image: mkosi begins with the essential ones. Ours is not Debian's."""
     configuration = configparser.ConfigParser(interpolation=None)
     configuration.read(SOURCE / "packaging/mkosi/mkosi.conf", encoding="ascii")
-    packages = configuration["Content"]["Packages"].split()
+    packages = set(configuration["Content"]["Packages"].split()) - {"kube-node-bootstrap"}
     return image.debs(image.empty(RELEASE), "?essential", "base-files", *packages, *image.LIBRARIES, suite=RELEASE)
 
 
@@ -37,17 +37,17 @@ def make_mirror(where, packages):
 def build(work, root, packages, commands, files):
     """Runs these commands in a root with mkosi, without a network; returns the tree that is the image.
 
-    `packages` is the folder of debs(). `files` are added to the source tree; one is node-bootstrap.deb, which is not built again."""
+    `packages` is the folder of debs(). `files` are added to the source tree; one is kube-node-bootstrap.deb, which is not built again."""
     work.mkdir()
     make_mirror(work / "mirror", packages)
     shutil.copytree(SOURCE / "packaging", work / "tree/packaging", symlinks=True)
     for name, data in files.items():
         (work / "tree" / name).write_bytes(data)
-    for line, replacement in (("packaging/build-deb ", "install -D node-bootstrap.deb -t "), ("mkosi ", f"mkosi --local-mirror=file://{MIRROR} ")):
+    for line, replacement in (("packaging/build-deb ", "install -D kube-node-bootstrap.deb -t "), ("mkosi ", f"mkosi --local-mirror=file://{MIRROR} ")):
         assert f"\n{line}" in commands, line
         commands = commands.replace(f"\n{line}", f"\n{replacement}")
     done = subprocess.run(
-        ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", f"--directory={root}", "--read-only", "--capability=all",
+        ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", f"--directory={root}", "--read-only", "--capability=all", "--drop-capability=CAP_SYS_TIME",
          "--private-network", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe", f"--bind={work}:/var/tmp",
          "--tmpfs=/var/cache", "--chdir=/var/tmp/tree", "sh", "-exuc", commands],
         env={**os.environ, "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "1"}, check=False, text=True, stdin=subprocess.DEVNULL,

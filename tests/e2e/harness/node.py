@@ -121,6 +121,13 @@ class Node(Machine):
         self.reset_limit()
         return self.run("systemctl", verb, "--no-block", UNIT)
 
+    def join_pid(self):
+        """Of the network side: the child of the runner, which is the child of install."""
+        pid = self.show(UNIT, "MainPID")
+        for _ in "runner", "join":
+            pid = self.run("cat", f"/proc/{pid}/task/{pid}/children").stdout.split()[0]
+        return pid
+
     def await_end(self, timeout=PATIENCE):
         """Waits for the unit's job; returns (ActiveState, exit status of the command that failed, or 0)."""
         def ended():

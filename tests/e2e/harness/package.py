@@ -57,14 +57,14 @@ def run_build(command, **options):
 
 
 def package(run=run_build, suite=image.HOST):
-    """The path of node-bootstrap's .deb, with node-bootstrap-admin's beside it; `run` is called if they are to be built."""
+    """The path of kube-node-bootstrap's .deb, with kube-node-bootstrap-admin's beside it; `run` is called if they are to be built."""
     def make(folder):
         run(image.command_in(suite, folder, "env", "DEB_BUILD_OPTIONS=nocheck", "packaging/build-deb", "FOLDER"), cwd=SOURCE)
         prune(folder)
 
     folder = image.cached(cached(suite).name, make, "package")
     os.utime(folder)
-    [deb] = folder.glob("node-bootstrap_*.deb")
+    [deb] = folder.glob("kube-node-bootstrap_*.deb")
     return deb
 
 

@@ -21,6 +21,7 @@ from common.wait import PATIENCE
 
 COLUMNS, LINES = 100, 30
 QUIET_SECONDS = 10
+END = "\x04"            # Ctrl-D, for a command that does not ask: it reads until the end
 PASTE_SECONDS = 0.5     # after the start of a command that does not say when it reads
 
 
@@ -112,7 +113,7 @@ class Screen:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while True:
             if pasted and (asks.encode() in said if asks else time.monotonic() - begun > PASTE_SECONDS):
-                os.write(ours, f"{pasted}\n\x04".encode())      # Enter and Ctrl-D
+                os.write(ours, f"{pasted}\n{'' if asks else END}".encode())
                 pasted = None
             if time.monotonic() - begun > PATIENCE:
                 child.kill()

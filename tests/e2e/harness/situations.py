@@ -12,7 +12,7 @@ import yaml
 from common import pki
 from common.wait import until
 from . import approvals
-from .controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, CSRS, MANUAL_GROUP, SECRETS, kubeconfig
+from .controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, CSRS, MANUAL_GROUP, SECRETS, Token, kubeconfig
 from .node import CONFIG, KUBECONFIG, TOKEN, UNIT
 from .remedies import Remedy
 from .web import Web
@@ -43,14 +43,14 @@ def token_for_another_node(r):
     r.place.type("node-bootstrap-admin cluster-info publish")   # the permission of the group
     r.begin(token_for(r.cluster, r.node.name))
     assert "no controller is running" in r.place.type("node-bootstrap-admin cluster-info verify", check=False)
-    r.there("node-bootstrap-admin approve @NODE_BOOTSTRAP_CSR@")
+    r.there("node-bootstrap-admin requests approve @NODE_BOOTSTRAP_CSR@")
     r.joins()
     r.node.forget()
     r.stack.enter_context(r.admin.controller("--parts=approve-client"))
     r.begin(token_for(r.cluster, "another"))
     first = r.fields["NODE_BOOTSTRAP_CSR"]
     until(lambda: "TokenForAnotherNode" in r.there("kubectl describe csr"), "the Event says why")
-    said = r.there("node-bootstrap-admin approve")
+    said = r.there("node-bootstrap-admin requests list")
     assert first in said and "another" in said, said
     assert "controller" in r.there("node-bootstrap-admin cluster-info verify", check=False)
     assert not r.cluster.request("GET", f"{CSRS}/{first}")["status"].get("conditions"), "none of this approves it"
@@ -84,11 +84,15 @@ def group_without_approval(r):
     r.joins()
 
 
+def begin_without_controller(r, name):
+    r.stack.callback(r.place.restart_controllers)
+    r.place.restart_controllers(f"*,bootstrapsigner,tokencleaner,-{name}")
+    r.begin()
+
+
 @situation("csr-pending-unapproved")
 def no_approver(r):
-    r.place.restart_controllers("*,bootstrapsigner,tokencleaner,-csrapproving")
-    r.stack.callback(r.place.restart_controllers)
-    r.begin()
+    begin_without_controller(r, "csrapproving")
     r.there("kubectl --namespace kube-system get pods")
     r.read_request()
     r.approve()
@@ -97,9 +101,7 @@ def no_approver(r):
 
 @situation("csr-not-issued")
 def no_signer(r):
-    r.place.restart_controllers("*,bootstrapsigner,tokencleaner,-csrsigning")
-    r.stack.callback(r.place.restart_controllers)
-    r.begin()
+    begin_without_controller(r, "csrsigning")
     for start in ("kubectl --namespace kube-system get pods", "kubectl --namespace kube-system logs"):
         r.there(start)
     assert re.search("--cluster-signing-cert-file.*\n.*--cluster-signing-key-file", r.there("grep"))
@@ -215,56 +217,6 @@ def no_config_map(r):
     assert r.node.exists("/var/lib/kubelet/config.yaml")
 
 
-# --- The API server's certificate ---
-
-@situation("tls-name-mismatch")
-def name_that_is_not_in_the_certificate(r):
-    front = r.cluster.new_front("198.51.100.201").listen()
-    r.stack.callback(front.close)
-    token = r.cluster.token()
-    r.cluster.sign_again(r.cluster.cluster_info()["kubeconfig"].replace(r.cluster.front.endpoint, front.endpoint))
-    r.begin(token)
-    signature = r.cluster.cluster_info()[f"jws-kubeconfig-{token.id}"]
-    r.there("kubectl -n kube-public edit configmap cluster-info", KUBE_EDITOR=f"sed -i s/{front.endpoint}/{r.cluster.front.endpoint}/")
-    until(lambda: r.cluster.cluster_info().get(f"jws-kubeconfig-{token.id}", signature) != signature, "cluster-info is signed again")
-    r.joins(restart=True)
-    r.node.forget()
-    r.begin(endpoints=[front.endpoint])
-    r.there("kubectl --namespace kube-system get configmap kubeadm-config")
-    written = r.place.home / "kubeadm.yaml"
-    document = yaml.safe_load(written.read_text())
-    # The rest is for this control plane, which is on loopback and has no default route.
-    document["apiServer"]["certSANs"] = [front.address, "127.0.0.1"]
-    own = {"apiVersion": document["apiVersion"], "kind": "InitConfiguration", "localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}}
-    written.write_text(yaml.safe_dump_all([document, own]))
-    r.there("mkdir")
-    assert front.address in r.there("kubeadm init phase certs apiserver")
-    r.there("mv")
-    r.place.restart_apiserver()
-    r.joins()
-
-
-@situation("tls-expired")
-def certificate_that_has_expired(r):
-    cluster, client = r.cluster, r.cluster.client
-    token = cluster.token()
-    names = ["kubernetes", cluster.front.address, "127.0.0.1"]
-    cluster._write_client("apiserver", cluster.ca.serving(names, start=-400 * pki.DAY, end=-35 * pki.DAY))
-    cluster.client = cluster._new_client()
-    cluster.client.check_hostname, cluster.client.verify_mode = False, 0
-    r.stack.callback(setattr, cluster, "client", client)
-    r.place.restart_apiserver()
-    r.begin(token)
-    assert "apiserver" in r.there("kubeadm certs check-expiration")
-    assert "renewed" in r.there("kubeadm certs renew apiserver")
-    r.there("mv")
-    cluster.client = client
-    r.place.restart_apiserver()
-    assert "notAfter" in r.here("openssl s_client")
-    r.place.restart_controllers()
-    r.joins()
-
-
 # --- Settings and tokens ---
 
 @situation("settings-incomplete", "ca-pin-mismatch")
@@ -278,6 +230,14 @@ def wrong_settings(r):
     r.node.forget().give(r.cluster.token())
     if "pins" in wrong:
         r.says("node-bootstrap", "setup", r.cluster.front.endpoint, "--ca-cert-hash", *wrong["pins"])
+    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+
+
+@situation("signature-invalid")
+def mistyped_secret(r):
+    token = r.cluster.token()
+    r.begin(Token(token.id, r.cluster.fresh_token().secret))
+    assert token.id in r.there("kubeadm token list")
     assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
 
 
@@ -436,20 +396,22 @@ def reinstalled_machine(r):
     r.joins()
 
 
+def begin_with_host_name(r, name):
+    r.stack.callback(r.node.run, "hostnamectl", "set-hostname", r.node.name)
+    r.node.set_host_name(name)
+    r.begin()
+
+
 @situation("node-name-invalid")
 def host_name_that_is_no_node_name(r):
-    r.stack.callback(r.node.run, "hostnamectl", "hostname", r.node.name)
-    r.node.set_host_name("a_b")
-    r.begin()
+    begin_with_host_name(r, "a_b")
     r.here("hostnamectl hostname", f" {r.node.name}")
     r.joins(restart=True)
 
 
 @situation("host-name-unset")
 def no_host_name_yet(r):
-    r.stack.callback(r.node.run, "hostnamectl", "set-hostname", r.node.name)
-    r.node.set_host_name("localhost")
-    r.begin()
+    begin_with_host_name(r, "localhost")
     r.here("hostnamectl set-hostname", f" {r.node.name}")
     r.joins()
 
@@ -477,7 +439,7 @@ def damaged_key(r):
     r.node.write(path, "damaged", 0o600)
     r.begin()
     (r.place.home / "key.pub").write_bytes(pki.public_pem(key))
-    r.there("node-bootstrap-admin enroll", f" {r.node.name} --public-key=key.pub --force")
+    r.there("node-bootstrap-admin enroll add", f" {r.node.name} --public-key=key.pub --force")
     r.node.write(path, pki.key_pem(key), 0o600)
     r.joins(restart=True)
 
@@ -567,6 +529,12 @@ def joined_machine(r):
     r.here("node-bootstrap reset")
     assert not r.node.exists(TOKEN)
     assert "kubelet runs" in r.node.run(*setup, f"--ca-cert-hash={r.cluster.ca.pin}").stdout
+
+
+@situation("node-password-missing")
+def password_of_k3s(r):
+    secret_of_k3s(r)
+    r.here("systemctl start node-bootstrap-refresh.service")
 
 
 @situation("node-password-rejected")

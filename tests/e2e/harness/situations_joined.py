@@ -97,15 +97,20 @@ def kubeconfig_is_removed(r):
     assert_well(r)
 
 
-@situation("node-renamed")
-def host_name_changed(r):
-    """The node keeps its name, and the warning ends; then it is renamed on purpose."""
-    old, new = r.node.name, f"{r.node.name}-new"
+def join_before_a_renaming(r, suffix):
+    """The machine gets both names back at the end. Returns its name, the next one, and its certificate's serial number."""
+    old, new = r.node.name, r.node.name + suffix
     r.stack.callback(r.cluster.delete_node, new)
     r.stack.callback(r.node.run, "hostnamectl", "set-hostname", old)
     join(r)
-    before = r.node.certificate().serial_number
     r.node.path(TOKEN).unlink()
+    return old, new, r.node.certificate().serial_number
+
+
+@situation("node-renamed")
+def host_name_changed(r):
+    """The node keeps its name, and the warning ends; then it is renamed on purpose."""
+    old, new, before = join_before_a_renaming(r, "-new")
     r.node.run("hostnamectl", "set-hostname", new)
     r.start()
     assert "recorded this machine's host name" in r.here("node-bootstrap setup")
@@ -132,12 +137,7 @@ def become_copy(r, name):
 @situation("machine-copied")
 def copy_of_a_machine(r):
     """It is the machine that joined; then it is a copy."""
-    old, new = r.node.name, f"{r.node.name}-copy"
-    r.stack.callback(r.cluster.delete_node, new)
-    r.stack.callback(r.node.run, "hostnamectl", "set-hostname", old)
-    join(r)
-    before = r.node.certificate().serial_number
-    r.node.path(TOKEN).unlink()
+    old, new, before = join_before_a_renaming(r, "-copy")
     become_copy(r, f"{old}-again")
     r.here("node-bootstrap setup --node-name")
     assert_well(r)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """More situations, as in situations.py: systemd does not start the program, or its settings are wrong."""
 
-from .node import CONFIG, TOKEN, UNIT
+from common.wait import until
+from .node import CONFIG, GATE, TOKEN, UNIT
 from .situations import situation
 
 SEALED = "/etc/credstore.encrypted/node-bootstrap.token"
@@ -15,6 +16,11 @@ def cannot_start(r, words):
     assert words in r.node.run("node-bootstrap", "status", check=False).stdout
 
 
+def move_away(r, drop_in):
+    r.here("mv --target-directory=/root", f" /etc/systemd/system/{UNIT}.d/{drop_in}")
+    r.here("systemctl daemon-reload")
+
+
 @situation("service-credential")
 def token_that_cannot_be_decrypted(r):
     """On a machine that has joined, and on one that has not; this systemd reads the folder only with a drop-in, which setup names."""
@@ -26,7 +32,8 @@ def token_that_cannot_be_decrypted(r):
         r.node.path(TOKEN).unlink()
         r.node.write(SEALED, "damaged")
         r.node.reset_limit()
-        cannot_start(r, f"(243/CREDENTIALS): '{SEALED}' (encrypted); systemd: ")
+        cannot_start(r, "(243/CREDENTIALS); systemd: ")
+        assert f" from '{SEALED}'" in r.here("node-bootstrap check", check=False)
         if is_joined:
             r.here("mv --target-directory=/root", f" {SEALED}")
             r.here("systemctl reset-failed")
@@ -37,9 +44,17 @@ def token_that_cannot_be_decrypted(r):
     line = r.there("kubeadm token create")
     assert "LoadCredentialEncrypted=" in r.here("systemctl cat")
     assert "accepts no plain text" in r.here("node-bootstrap setup -", check=False, stdin=line)
-    r.node.path(f"/etc/systemd/system/{UNIT}.d/encrypted.conf").unlink()
-    r.node.run("systemctl", "daemon-reload")
+    move_away(r, "encrypted.conf")
     assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=line)
+    for text in ("SetCredentialEncrypted=site: ZGFtYWdlZA==", "LoadCredential=site:/srv/absent"):
+        r.node.drop_in(UNIT, f"[Service]\n{text}\n", "50-absent.conf")
+        r.node.reset_limit()
+        cannot_start(r, f"drop-ins: '/etc/systemd/system/{UNIT}.d/50-absent.conf'")
+        assert f"'/etc/systemd/system/{UNIT}.d/50-absent.conf'" in r.here("node-bootstrap check", check=False)
+        move_away(r, "50-absent.conf")
+        r.here("systemctl reset-failed")
+        r.here("systemctl restart")
+        r.joins()
 
 
 @situation("service-setup")
@@ -51,8 +66,7 @@ def file_that_is_missing(r):
         r.node.reset_limit()
         cannot_start(r, words)
         assert "/srv/absent" in r.here("systemctl cat")
-        r.node.path(f"/etc/systemd/system/{UNIT}.d/50-absent.conf").unlink()
-        r.here("systemctl daemon-reload")
+        move_away(r, "50-absent.conf")
         r.here("systemctl reset-failed")
         r.here("systemctl restart")
         r.joins()
@@ -78,13 +92,19 @@ def started_too_often(r):
 
 @situation("unit-masked")
 def masked_unit(r):
-    r.node.prepare()
-    r.node.run("systemctl", "mask", UNIT)
-    r.says("node-bootstrap", "check", "--local")
-    r.says("node-bootstrap", "setup")
-    r.here("systemctl unmask")
-    r.here("systemctl start")
-    r.joins()
+    """The service, or its gate; before the join, and after it, when kubelet is stopped."""
+    for unit in (UNIT, GATE):
+        r.node.prepare()
+        for is_joined in (False, True):
+            r.node.run("systemctl", "mask", unit)
+            r.node.run("systemctl", "stop", "kubelet.service")
+            r.says("node-bootstrap", "check", "--local")
+            if not is_joined:
+                r.says("node-bootstrap", "setup")
+            r.here("systemctl unmask")
+            r.here("systemctl start")
+            r.joins()
+            until(lambda: r.node.is_active("kubelet.service"), "kubelet runs")
 
 
 @situation("unit-missing")

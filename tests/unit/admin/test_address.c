@@ -63,6 +63,8 @@ static void finds_a_host(void **state _unused_) {
         assert_false(nb_hosts_contain(list, "example.org"));
         assert_true(nb_hosts_contain("10.0.0.0/8", "::ffff:10.0.0.5"));
         assert_false(nb_hosts_contain("", "a"));
+        assert_true(nb_hosts_contain("10.96.0.0/12", "10.96.0.0/16"));
+        assert_false(nb_hosts_contain("10.96.0.0/16", "10.96.0.0/12"));
 }
 
 #define INVALID (-1)

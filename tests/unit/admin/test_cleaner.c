@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/controller/controller.h"
+#include "admin/parts/parts.h"
 
 #include "case.h"
 
@@ -59,9 +59,11 @@ static struct {
 static void chooses(void **state) {
         const __typeof__(rows[0]) *row = *state;
         struct nb_token_record *added[N_ELEMENTS(row->tokens)] = { NULL };
-        struct nb_request_record request = { .state = row->state, .record.key = "csr" };
-        struct nb_records tokens = { 0 }, requests = { 0 };
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        struct nb_request_record *request;
         const struct nb_token_record *found;
+
+        assert_non_null(controller);
 
         for (size_t i = 0; i < N_ELEMENTS(added) && row->tokens[i].id; i++) {
                 const struct token *token = &row->tokens[i];
@@ -73,21 +75,24 @@ static void chooses(void **state) {
                 added[i]->expires = token->expires;
                 added[i]->due_ms = token->due_ms;
                 added[i]->record.key = added[i]->name;
-                assert_int_equal(nb_records_add(&tokens, &added[i]->record), 0);
+                assert_int_equal(nb_records_add(&controller->tokens, &added[i]->record), 0);
         }
         if (row->asked_with) {
-                snprintf(request.token_id, sizeof(request.token_id), "%s", row->asked_with);
-                assert_int_equal(nb_records_add(&requests, &request.record), 0);
+                request = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, "u", "csr",
+                                                    "n", row->asked_with);
+                assert_non_null(request);
+                request->state = row->state;
         }
-        found = nb_expired_choose(&tokens, &requests, NOW, NOW_MS);
+        found = nb_expired_choose(controller, NOW, NOW_MS);
         if (row->expected)
                 assert_string_equal(found ? found->id : "none", row->expected);
         else
                 assert_null(found);
-        for (size_t i = 0; i < N_ELEMENTS(added); i++)
-                free(added[i]);
-        nb_records_done(&tokens);
-        nb_records_done(&requests);
+        /* The clocks differ. */
+        assert_null(nb_expired_choose(controller, 0, NOW_MS));
+        nb_controller_drop_records(controller);
+        nb_queue_done(&controller->queue);
+        free(controller);
 }
 
 int main(void) {

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "admin/client/client.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #include "allocation.h"
 #include "case.h"

@@ -14,13 +14,20 @@ static struct row {
         { "no data", "\"data\":{}" },
         { "all keys",
           "\"data\":{\"requireProof\":\"false\",\"servingPrefixes\":\"10.0.0.0/8,fd00::/8\","
-          "\"servingSuffixes\":\".nodes.example.org,.internal\","
+          "\"servingNames\":\".nodes.example.org,.internal\","
           "\"servingRefused\":\"10.0.0.9,fd00::9,10.9.0.0/"
           "16,api.example.org\",\"serviceNetworks\":\"10.96.0.0/"
           "12\","
-          "\"clusterDomain\":\"k8s.test\"}" },
+          "\"podNetworks\":\"none\"}" },
+        { "prefixes alone", "\"data\":{\"servingPrefixes\":\"10.0.0.0/8\"}",
+          "expected servingRefused, serviceNetworks and podNetworks beside servingPrefixes" },
+        { "prefixes without pod networks",
+          "\"data\":{\"servingPrefixes\":\"10.0.0.0/8\",\"servingRefused\":\"none\","
+          "\"serviceNetworks\":\"none\"}",
+          "expected servingRefused, serviceNetworks and podNetworks beside servingPrefixes" },
+        { "a bare pattern", "\"data\":{\"servingNames\":\"*\"}", "data.servingNames" },
         { "an unknown key", "\"data\":{\"requireproof\":\"true\"}",
-          "clusterDomain, found 'requireproof'" },
+          "podNetworks, found 'requireproof'" },
         { "a key in binaryData", "\"binaryData\":{\"requireProof\":\"dHJ1ZQ==\"}", "binaryData" },
         { "a truth that is not one", "\"data\":{\"requireProof\":\"True\"}",
           "data.requireProof: expected \"true\" or \"false\", found 'True'" },
@@ -32,18 +39,17 @@ static struct row {
           "data.serviceNetworks" },
         { "a blank in a list", "\"data\":{\"servingPrefixes\":\"10.0.0.0/8, fd00::/8\"}",
           "data.servingPrefixes" },
-        { "a suffix without a dot", "\"data\":{\"servingSuffixes\":\"example.org\"}",
-          "data.servingSuffixes" },
-        { "a dot alone", "\"data\":{\"servingSuffixes\":\".\"}", "data.servingSuffixes" },
-        { "an empty suffix", "\"data\":{\"servingSuffixes\":\".a.org,\"}", "data.servingSuffixes" },
-        { "a pattern", "\"data\":{\"servingSuffixes\":\".*.a.org\"}", "data.servingSuffixes" },
-        { "a suffix in capitals", "\"data\":{\"servingSuffixes\":\".Example.org\"}",
-          "data.servingSuffixes" },
+        { "a suffix without a dot", "\"data\":{\"servingNames\":\"example.org\"}",
+          "data.servingNames" },
+        { "a dot alone", "\"data\":{\"servingNames\":\".\"}", "data.servingNames" },
+        { "an empty suffix", "\"data\":{\"servingNames\":\".a.org,\"}", "data.servingNames" },
+        { "a pattern", "\"data\":{\"servingNames\":\".*.a.org\"}", "data.servingNames" },
+        { "a suffix in capitals", "\"data\":{\"servingNames\":\".Example.org\"}",
+          "data.servingNames" },
         { "a pattern that no node may have", "\"data\":{\"servingRefused\":\"*.example.org\"}",
           "data.servingRefused" },
         { "bits behind the length of what no node may have",
           "\"data\":{\"servingRefused\":\"10.0.0.9/8\"}", "data.servingRefused" },
-        { "a domain with a dot", "\"data\":{\"clusterDomain\":\".local\"}", "data.clusterDomain" },
 };
 
 static void policy_is_read(void **state) {
@@ -61,7 +67,8 @@ static void policy_is_read(void **state) {
                 assert_non_null(strstr(f.detail, row->failure));
         else
                 assert_string_equal(f.detail, "");
-        assert_int_equal(policy.cluster_domain[0] != '\0', !row->failure);
+        if (row->failure)
+                assert_string_equal(policy.serving_prefixes, "");
         nb_json_done(&json);
 }
 
@@ -71,21 +78,22 @@ static void limits_a_list(_unused_ void **state) {
         struct nb_failure f = { 0 };
         struct nb_json json;
 
-        nb_buffer_append_string(&text, "{\"data\":{\"servingSuffixes\":\".a");
+        nb_buffer_append_string(&text, "{\"data\":{\"servingNames\":\".a");
         while (text.len < 2 * NB_LIST_SIZE)
                 nb_buffer_append_string(&text, ",.a");
         nb_buffer_append_string(&text, "\"}}");
         json = nb_json_parse(text.data, text.len, "it", NB_ANSWER_MALFORMED, &f);
         nb_policy_read(&json, &policy);
-        assert_non_null(strstr(f.detail, "data.servingSuffixes: expected"));
+        assert_non_null(strstr(f.detail, "data.servingNames: expected"));
         nb_json_done(&json);
         nb_buffer_done(&text);
 }
 
 static void values_are_read(_unused_ void **state) {
         static const char text[] =
-                "{\"data\":{\"requireProof\":\"true\",\"servingSuffixes\":\".a,.b.c\","
-                "\"servingPrefixes\":\"10.0.0.0/8\"}}";
+                "{\"data\":{\"requireProof\":\"true\",\"servingNames\":\".a,.b.c\","
+                "\"servingPrefixes\":\"10.0.0.0/8\",\"servingRefused\":\"none\","
+                "\"serviceNetworks\":\"10.96.0.0/12\",\"podNetworks\":\"none\"}}";
         static struct nb_policy policy;
         struct nb_failure f = { 0 };
         struct nb_json json = nb_json_parse(text, strlen(text), "it", NB_ANSWER_MALFORMED, &f);
@@ -93,9 +101,8 @@ static void values_are_read(_unused_ void **state) {
         nb_policy_read(&json, &policy);
         assert_true(policy.is_proof_required);
         assert_string_equal(policy.serving_prefixes, "10.0.0.0/8");
-        assert_string_equal(policy.service_networks, "");
-        assert_string_equal(policy.serving_suffixes, ".a,.b.c");
-        assert_string_equal(policy.cluster_domain, "cluster.local");
+        assert_string_equal(policy.service_networks, "10.96.0.0/12");
+        assert_string_equal(policy.serving_names, ".a,.b.c");
         nb_json_done(&json);
 }
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "admin/controller/lease.h"
+#include "admin/frame/lease.h"
 
 #include "answers.h"
 
@@ -58,9 +58,18 @@ static struct {
         { "it is lost while it is renewed",
           { { 0, "GET", 404, NULL, NULL },
             { 0, "POST", 201, "1", "me" },
-            { 5000, "PATCH", 409, NULL, NULL } },
+            { 5000, "PATCH", 409, NULL, NULL },
+            { 5000, "GET", 200, "2", "other" } },
           false,
           1000 },
+        { "the answer to the last renewal was lost",
+          { { 0, "GET", 404, NULL, NULL },
+            { 0, "POST", 201, "1", "me" },
+            { 5000, "PATCH", 409, NULL, NULL },
+            { 5000, "GET", 200, "2", "me" },
+            { 5000, "PATCH", 200, "3", "me" } },
+          true,
+          5000 },
         { "after a failure it is read, and then renewed",
           { { 0, "GET", 404, NULL, NULL },
             { 0, "POST", 201, "1", "me" },
@@ -69,19 +78,23 @@ static struct {
             { 9000, "PATCH", 200, "2", "me" } },
           true,
           5000 },
-        { "renewals fail for too long",
+        { "renewals fail, and the lead is about to end",
           { { 0, "GET", 404, NULL, NULL },
             { 0, "POST", 201, "1", "me" },
             { 5000, "PATCH", 0, NULL, NULL },
-            { 9999, "GET", 0, NULL, NULL },
-            { 11000, "GET", 0, NULL, NULL } },
-          false,
-          1000 },
+            { 9999, "GET", 0, NULL, NULL } },
+          true,
+          1 },
 };
 
-static void answer_call(struct nb_exchange *exchange, const struct call *call) {
+/* Sends the call, and answers it. Returns what follows from the answer: 0 if another call does. */
+static int make_call(struct nb_controller *controller, const struct call *call, uint64_t now_ms) {
         struct nb_buffer body = NB_BUFFER_INIT(1024);
+        struct nb_failure f = { 0 };
+        int r;
 
+        if (!controller->lease.call.transfer)
+                assert_int_equal(nb_lease_run(controller, now_ms, &f), 0);
         if (call->version)
                 nb_json_format(&body,
                                "{'kind':'Lease','metadata':{'resourceVersion':%s},"
@@ -89,13 +102,14 @@ static void answer_call(struct nb_exchange *exchange, const struct call *call) {
                                call->version, call->holder);
         else
                 nb_buffer_printf(&body, "{\"kind\":\"Status\",\"code\":%ld}", call->status);
-        answer(exchange, call->method, strcmp(call->method, "POST") == 0 ? LEASES : LEASE,
-               call->status, body.data);
+        assert_int_equal(nb_lease_run(controller, now_ms, &f), 0);
+        /* The time at which a call was sent is that of the machine. */
+        controller->lease.sent_ms = now_ms;
+        answer(&controller->lease.call, call->method,
+               strcmp(call->method, "POST") == 0 ? LEASES : LEASE, call->status, body.data);
         nb_buffer_done(&body);
-        if (call->status != 0)
-                return;
-        exchange->calls[exchange->n - 1]->r = -EIO;
-        exchange->calls[exchange->n - 1]->failure.code = NB_SERVER_ERROR;
+        r = nb_lease_run(controller, now_ms, &f);
+        return r;
 }
 
 static void elects(void **state) {
@@ -107,27 +121,67 @@ static void elects(void **state) {
         assert_non_null(controller);
         strcpy(controller->identity, "me");
         lease = &controller->lease;
-        for (const struct call *call = row->calls; call->method;) {
-                const uint64_t after_ms = call->after_ms;
+        for (const struct call *call = row->calls; call->method; call++) {
+                const bool is_followed = call[1].method && call[1].after_ms == call->after_ms;
                 struct nb_failure f = { 0 };
-                bool has_failed = false;
 
-                now_ms = BEGIN_MS + after_ms;
-                for (; call->method && call->after_ms == after_ms; call++) {
-                        answer_call(&lease->exchange, call);
-                        has_failed |= call->status == 0;
-                }
-                assert_true(nb_lease_due(controller) <= now_ms);
-                assert_int_equal(nb_lease_run(controller, now_ms, &f), has_failed ? -EIO : 1);
-                assert_int_equal(lease->exchange.n, 0);
-                assert_int_equal(nb_lease_run(controller, nb_lease_due(controller) - 1, &f), 0);
+                now_ms = BEGIN_MS + call->after_ms;
+                assert_int_equal(make_call(controller, call, now_ms), is_followed         ? 0
+                                                                      : call->status == 0 ? -EIO
+                                                                                          : 1);
+                if (!is_followed)
+                        assert_int_equal(nb_lease_run(controller, nb_lease_due(controller) - 1, &f),
+                                         0);
         }
         assert_int_equal(lease->election.is_held, row->is_held);
         assert_int_equal(nb_lease_due(controller), now_ms + row->due_ms);
         free(controller);
 }
 
+/* A webhook delays the renewal, or the network has lost it. */
+static void a_missing_answer_ends_the_lead(void **state) {
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        const uint64_t end_ms = BEGIN_MS + nb_lease_waits.held_ms;
+        struct nb_election *election;
+        struct nb_failure f = { 0 };
+
+        assert_non_null(controller);
+        strcpy(controller->identity, "me");
+        election = &controller->lease.election;
+        assert_int_equal(make_call(controller, &rows[2].calls[0], BEGIN_MS), 0);
+        assert_int_equal(make_call(controller, &rows[2].calls[1], BEGIN_MS), 1);
+        assert_int_equal(nb_lease_run(controller, BEGIN_MS + 5000, &f), 0);
+        assert_non_null(controller->lease.call.transfer);
+        assert_int_equal(nb_lease_due(controller), end_ms);
+        assert_int_equal(nb_lease_run(controller, end_ms - 1, &f), 0);
+        assert_true(nb_election_is_leader(election, &nb_lease_waits, end_ms - 1));
+        assert_false(nb_election_is_leader(election, &nb_lease_waits, end_ms));
+        assert_true(nb_lease_run(controller, end_ms, &f) < 0);
+        assert_int_equal(f.code, NB_ADMIN_UNREACHABLE);
+        assert_false(election->is_held);
+        assert_null(controller->lease.call.transfer);
+        free(controller);
+}
+
+static void counts_transitions(void **state) {
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        struct nb_failure f = { 0 };
+
+        assert_non_null(controller);
+        strcpy(controller->identity, "me");
+        assert_int_equal(nb_lease_run(controller, BEGIN_MS, &f), 0);
+        answer(&controller->lease.call, "GET", LEASE, 200,
+               "{\"metadata\":{\"resourceVersion\":\"1\"},\"spec\":{\"holderIdentity\":\"\","
+               "\"leaseTransitions\":4}}");
+        assert_int_equal(nb_lease_run(controller, BEGIN_MS, &f), 0);
+        assert_non_null(strstr(controller->lease.call.body.data, "\"leaseTransitions\":5"));
+        nb_call_done(&controller->lease.call);
+        free(controller);
+}
+
 int main(void) {
         CASES(rows, elects);
+        CASE(a_missing_answer_ends_the_lead);
+        CASE(counts_transitions);
         return case_run("lease");
 }

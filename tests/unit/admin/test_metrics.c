@@ -10,8 +10,9 @@
 
 #include <cmocka.h>
 
-#include "admin/controller/metrics.h"
+#include "admin/frame/metrics.h"
 #include "base/macro.h"
+#include "os/clock.h"
 
 static void assert_line(const struct nb_controller *controller, const char *line) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_METRICS_MAX);
@@ -30,9 +31,12 @@ static void counts_decisions(_unused_ void **state) {
         const unsigned reason = NB_REASON_TOKEN_USED;
 
         assert_non_null(controller);
+        controller->admin.date = time(NULL);
+        controller->admin.date_ms = nb_now_ms();
         assert_line(controller,
                     "decisions_total{kind=\"client\",decision=\"pending\",reason=\"TokenUsed\"} 0");
-        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, "csr", "n1");
+        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, "u", "csr", "n1",
+                                           "aaaaaa");
         assert_non_null(record);
         record->state = NB_CSR_STATE_PENDING;
         record->created = time(NULL) - 45;
@@ -80,10 +84,10 @@ static void says_whether_the_loop_runs(_unused_ void **state) {
                 unsigned status;
                 const char *text;
         } rows[] = {
-                { "/healthz", "CSRs", NB_MONITOR_STUCK_MS - 1, 200, "ok\n" },
-                { "/healthz", NULL, NB_MONITOR_STUCK_MS, 503, "the loop has not run for 120 s\n" },
-                { "/readyz", NULL, NB_MONITOR_STUCK_MS, 200, "ok\n" },
-                { "/readyz", "CSRs", 0, 503, "not watched: CSRs\n" },
+                { "/healthz", "CSRs", NB_MONITOR_SILENT_MS - 1, 200, "ok\n" },
+                { "/healthz", NULL, NB_MONITOR_SILENT_MS, 503, "the loop has not run for 15 s\n" },
+                { "/readyz", NULL, NB_MONITOR_SILENT_MS, 200, "ok\n" },
+                { "/readyz", "CSRs", 0, 503, "it waits for: CSRs\n" },
                 { "/metric", NULL, 0, 404, "there are /healthz, /readyz and /metrics\n" },
         };
 

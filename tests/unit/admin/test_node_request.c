@@ -380,20 +380,31 @@ static void token_is_recognized(void **state) {
         free(pem);
 }
 
-/* The holder of a token chooses the name, so it must neither end a list nor reach a path. */
+#define LONG_NAME \
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" \
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" \
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" \
+        "0123456789ab"
+
+/* The holder of a token chooses the name: a request that is not read could use a token unnoticed.
+ */
 static struct odd_name {
         const char *name;
-        const char *text;
+        const char *text; /* in JSON */
+        const char *expected;
+        const char *flaw;
 } odd_names[] = {
-        { "a name with a question mark", "csr?dryRun=All" },
-        { "a name with an escape sequence", "csr-\\u001b[2K" },
-        { "a name with a space", "csr x" },
-        { "a name with a percent sign", "csr%2f" },
-        { "an empty name", "" },
-        { "two dots", ".." },
+        { "a name with a question mark", "csr?dryRun=All", "csr?dryRun=All", "" },
+        { "a name with an escape sequence", "csr-\\u001b[2K", "csr-\033[2K", "" },
+        { "a name with a space", "csr x", "csr x", "" },
+        { "the longest name", LONG_NAME "x", LONG_NAME "x", "" },
+        { "a longer name", LONG_NAME "xy", "uid/u-1", "its name is not usable" },
+        { "a name with a percent sign", "csr%2f", "uid/u-1", "its name is not usable" },
+        { "an empty name", "", "uid/u-1", "its name is not usable" },
+        { "two dots", "..", "uid/u-1", "its name is not usable" },
 };
 
-static void odd_name_is_set_aside(void **state) {
+static void odd_name_is_read(void **state) {
         const struct odd_name *odd = *state;
         const struct row row = { .signer = CLIENT, .usages = CLIENT_USAGES };
         const struct made_request made = { NODE_A };
@@ -403,8 +414,9 @@ static void odd_name_is_set_aside(void **state) {
 
         format_object(&row, odd->text, pem, &text);
         read_object(text.data, text.len, &request);
-        assert_int_equal(request.kind, NB_NODE_REQUEST_OTHER);
-        assert_null(strchr(request.name, '\033'));
+        assert_int_equal(request.kind, NB_NODE_REQUEST_CLIENT);
+        assert_string_equal(request.name, odd->expected);
+        assert_string_equal(request.flaw, odd->flaw);
         nb_node_request_done(&request);
         nb_buffer_done(&text);
         free(pem);
@@ -446,7 +458,7 @@ static void state_is_read(void **state) {
 int main(void) {
         CASES(rows, request_is_judged);
         CASES(users, token_is_recognized);
-        CASES(odd_names, odd_name_is_set_aside);
+        CASES(odd_names, odd_name_is_read);
         CASES(conditions, state_is_read);
         return case_run("node request");
 }

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "admin/controller/queue.h"
+#include "admin/frame/queue.h"
 #include "base/macro.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define N_WORKS 500
 

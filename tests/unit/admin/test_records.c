@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "admin/controller/records.h"
+#include "admin/frame/records.h"
 #include "base/macro.h"
 
 #define N_RECORDS 300

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/controller/controller.h"
-#include "system/clock.h"
+#include "admin/parts/parts.h"
+#include "os/clock.h"
 
 #include "answers.h"
 
@@ -166,28 +166,31 @@ static void a_fight_becomes_slower(void **state _unused_) {
         nb_part_signer.begin(controller);
         work = &controller->signer.work;
         controller->signer.content = strdup(CONTENT);
-        controller->signer.is_complete = true;
+        controller->has_all_tokens = true;
         add_token(&controller->tokens, "abc123", 1, 0);
         for (unsigned i = 0; i < 9; i++) {
-                struct nb_exchange exchange = { 0 };
+                struct nb_plan plan = { 0 };
                 struct nb_failure f = { 0 };
                 const uint64_t delay_ms = i < 6 ? 1000U << i : 60000, before_ms = nb_now_ms();
 
                 nb_signer_wake(controller);
                 assert_in_range(work->due_ms, before_ms + delay_ms / 2, nb_now_ms() + delay_ms);
                 nb_queue_remove(work);
-                answer(&exchange, "GET", CLUSTER_INFO, 200,
+                assert_int_equal(work->steps->begin(controller, &plan), 0);
+                answer(plan.reads[0], "GET", CLUSTER_INFO, 200,
                        "{\"metadata\":{\"resourceVersion\":\"17\"},\"data\":{\"kubeconfig\":"
                        "\"" CONTENT "\"}}");
-                answer(&exchange, "PATCH", CLUSTER_INFO, 200, "{}");
-                controller->admin.exchange = &exchange;
-                assert_int_equal(work->run(work->userdata, work, &f), 0);
-                controller->admin.exchange = NULL;
+                assert_int_equal(work->steps->judge(controller, &plan, &f), 0);
+                assert_int_equal(plan.n_writes, 1);
+                answer(plan.writes[0], "PATCH", CLUSTER_INFO, 200, "{}");
+                assert_int_equal(work->steps->written(controller, &plan, plan.writes[0], 200, &f),
+                                 0);
                 assert_int_equal(f.code, NB_NONE);
-                nb_exchange_done(&exchange);
+                nb_plan_done(&plan);
         }
-        nb_signer_on_change(controller);
+        nb_part_signer.on_token(controller, NULL, NULL);
         assert_true(work->due_ms <= nb_now_ms() + 1000);
+        nb_part_signer.end(controller);
         nb_controller_drop_records(controller);
         nb_queue_done(&controller->queue);
         free(controller);

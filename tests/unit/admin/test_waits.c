@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "admin/controller/lease.h"
+#include "admin/frame/lease.h"
 #include "admin/policy/waits.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #include "case.h"
 
@@ -95,7 +95,8 @@ static void elects(void **state) {
                         is_true = nb_election_observe(&election, &waits, step->version,
                                                       step->event == FREE, step->now_ms);
                 else {
-                        nb_election_note(&election, &waits, results[step->event], step->now_ms);
+                        nb_election_note(&election, &waits, results[step->event], step->now_ms,
+                                         step->now_ms);
                         is_true = election.is_held;
                 }
                 if (is_true != step->is_true ||
@@ -104,6 +105,17 @@ static void elects(void **state) {
                         fail_msg("at %llu: %d, held %d, due %llu", (unsigned long long)step->now_ms,
                                  is_true, election.is_held, (unsigned long long)election.due_ms);
         }
+}
+
+/* The time counts from when the renewal was sent: another controller may have read it then. */
+static void a_renewal_counts_from_its_sending(void **state) {
+        struct nb_election election = { 0 };
+
+        nb_election_note(&election, &waits, 1, 1000, 1080);
+        assert_true(nb_election_is_leader(&election, &waits, 1099));
+        assert_false(nb_election_is_leader(&election, &waits, 1100));
+        nb_election_note(&election, &waits, -1, 0, 1100);
+        assert_false(election.is_held);
 }
 
 /* The documented 15 s are for a standby that has just looked. */
@@ -118,17 +130,18 @@ static void a_leader_stops_before_another_begins(void **state) {
 /* --- Reports --- */
 
 static const struct nb_report_limits limits = { .repeat_ms = 3600,
-                                                .of_token = { 3, 60 },
+                                                .of_party = { 3, 60 },
                                                 .of_kind = { 5, 10 } };
 
 enum { ONE = 1 << 1, TWO = 1 << 2 };
 
-static bool report(struct nb_reports *reports, struct nb_rate *of_token, struct nb_rate *of_kind,
+/* NULL: another party each time. */
+static bool report(struct nb_reports *reports, struct nb_rate *of_party, struct nb_rate *of_kind,
                    unsigned bit, uint64_t now_ms) {
-        if (!nb_reports_begin(reports, &limits, of_token, of_kind, bit, now_ms))
-                return false;
-        nb_reports_done(reports, bit, now_ms);
-        return true;
+        struct nb_rate fresh = { 0 };
+
+        return nb_reports_take(reports, &limits, of_party ? of_party : &fresh, of_kind, bit,
+                               now_ms) > 0;
 }
 
 static void a_reason_is_reported_again_after_a_while(void **state) {
@@ -156,15 +169,19 @@ static void each_reason_is_reported(void **state) {
         assert_true(report(&reports, NULL, &of_kind, ONE, 9600));
 }
 
-static void a_report_that_has_begun_counts_once(void **state) {
-        struct nb_reports reports = { 0 };
-        struct nb_rate of_kind = { 0 };
+/* What is refused uses up neither rate. The last report of a party can say that it is the last. */
+static void the_last_report_of_a_party_is_known(void **state) {
+        static const int expected[] = { 1, 1, 2, 0, 0 };
+        struct nb_rate of_party = { 0 }, of_kind = { 0 };
 
-        for (unsigned i = 0; i < 100; i++)
-                assert_true(nb_reports_begin(&reports, &limits, NULL, &of_kind, ONE, 5000));
-        nb_reports_done(&reports, ONE, 5000);
-        assert_int_equal(of_kind.used_ms, 5010);
-        assert_false(nb_reports_begin(&reports, &limits, NULL, &of_kind, ONE, 5000));
+        for (size_t i = 0; i < N_ELEMENTS(expected); i++) {
+                struct nb_reports reports = { 0 };
+
+                assert_int_equal(nb_reports_take(&reports, &limits, &of_party, &of_kind, ONE, 5000),
+                                 expected[i]);
+        }
+        assert_int_equal(of_party.used_ms, 5180);
+        assert_int_equal(of_kind.used_ms, 5030);
 }
 
 static void a_rate_allows_a_burst_and_then_one_per_interval(void **state) {
@@ -178,26 +195,26 @@ static void a_rate_allows_a_burst_and_then_one_per_interval(void **state) {
                 { 5240, false },   { 999000, true }, { 999000, true }, { 999000, true },
                 { 999000, false },
         };
-        struct nb_rate of_token = { 0 };
+        struct nb_rate of_party = { 0 };
 
         for (size_t i = 0; i < N_ELEMENTS(steps); i++) {
                 struct nb_reports other = { 0 };
                 struct nb_rate of_kind = { 0 };
 
-                if (report(&other, &of_token, &of_kind, ONE, steps[i].now_ms) !=
+                if (report(&other, &of_party, &of_kind, ONE, steps[i].now_ms) !=
                     steps[i].is_allowed)
                         fail_msg("step %zu", i);
         }
 }
 
-static void all_tokens_have_a_rate_together(void **state) {
+static void all_parties_have_a_rate_together(void **state) {
         struct nb_rate of_kind = { 0 };
 
         for (unsigned i = 0; i < 10; i++) {
                 struct nb_reports reports = { 0 };
-                struct nb_rate of_token = { 0 };
+                struct nb_rate of_party = { 0 };
 
-                assert_int_equal(report(&reports, &of_token, &of_kind, ONE, 5000), i < 5);
+                assert_int_equal(report(&reports, &of_party, &of_kind, ONE, 5000), i < 5);
         }
 }
 
@@ -238,12 +255,13 @@ static void no_grace_is_no_wait(void **state) {
 
 int main(void) {
         CASES(rows, elects);
+        CASE(a_renewal_counts_from_its_sending);
         CASE(a_leader_stops_before_another_begins);
         CASE(a_reason_is_reported_again_after_a_while);
         CASE(each_reason_is_reported);
-        CASE(a_report_that_has_begun_counts_once);
+        CASE(the_last_report_of_a_party_is_known);
         CASE(a_rate_allows_a_burst_and_then_one_per_interval);
-        CASE(all_tokens_have_a_rate_together);
+        CASE(all_parties_have_a_rate_together);
         CASES(graces, keeps_a_token);
         CASE(no_grace_is_no_wait);
         return case_run("waits");

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,6 +11,22 @@
 
 #include "base/buffer.h"
 #include "base/macro.h"
+
+static const void *watched;
+static size_t watched_size;
+static bool was_zero;
+
+/* The linker's --wrap: what the memory contains when it is freed. */
+void __real_free(void *data);
+void __wrap_free(void *data);
+void __wrap_free(void *data) {
+        if (data && data == watched) {
+                was_zero = true;
+                for (size_t i = 0; i < watched_size; i++)
+                        was_zero = was_zero && ((const char *)data)[i] == '\0';
+        }
+        __real_free(data);
+}
 
 static void grows_up_to_its_ceiling_and_not_above(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(1000);
@@ -73,6 +90,22 @@ static void an_empty_append_gives_an_empty_string(void **state) {
         assert_int_equal(buffer.error, -E2BIG);
 }
 
+/* Also what is behind its end since it was cut. */
+static void a_wiped_buffer_leaves_no_secret(void **state) {
+        struct nb_buffer buffer = NB_BUFFER_INIT(64);
+
+        nb_buffer_append_string(&buffer, "sword,fish");
+        nb_buffer_consume(&buffer, 6);
+        watched = buffer.data;
+        watched_size = buffer.allocated;
+        nb_buffer_wipe(&buffer);
+        watched = NULL;
+        assert_true(was_zero);
+        assert_null(buffer.data);
+        assert_int_equal(buffer.len, 0);
+        nb_buffer_wipe(&buffer);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(grows_up_to_its_ceiling_and_not_above),
@@ -80,6 +113,7 @@ int main(void) {
                 cmocka_unit_test(after_a_failure_nothing_is_appended),
                 cmocka_unit_test(consume_keeps_what_follows),
                 cmocka_unit_test(an_empty_append_gives_an_empty_string),
+                cmocka_unit_test(a_wiped_buffer_leaves_no_secret),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,34 @@ static void some_errors_decide_the_code(void **state) {
         }
 }
 
+static void a_lack_of_memory_is_an_internal_failure(void **state) {
+        struct nb_failure f = { 0 };
+
+        assert_int_equal(nb_failure_set_memory(&f), -ENOMEM);
+        assert_int_equal(f.code, NB_INTERNAL);
+        assert_int_equal(f.errnum, ENOMEM);
+        assert_string_equal(f.detail, "memory ran out");
+}
+
+static void an_unverified_peer_ends_no_join(void **state) {
+        static const struct {
+                enum nb_code code;
+                bool is_unverified;
+                const char *class;
+        } cases[] = {
+                { NB_CA_PIN_MISMATCH, false, "fatal" },    { NB_CA_PIN_MISMATCH, true, "wait" },
+                { NB_ANSWER_MALFORMED, false, "confirm" }, { NB_ANSWER_MALFORMED, true, "wait" },
+                { NB_CSR_PENDING, false, "wait" },         { NB_METADATA_READ, false, "event" },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                const struct nb_failure f = { .code = cases[i].code,
+                                              .is_unverified = cases[i].is_unverified };
+
+                assert_string_equal(nb_class_name(nb_failure_class(&f)), cases[i].class);
+        }
+}
+
 static void text_from_outside_cannot_drive_a_terminal(void **state) {
         static const struct {
                 const char *text, *expected;
@@ -108,12 +136,15 @@ static void every_code_has_a_row(void **state) {
                 const struct nb_failure_info *info = nb_failure_info((enum nb_code)code);
 
                 assert_non_null(info->slug);
+                assert_int_equal(nb_failure_find(info->slug), code);
                 assert_int_equal(strlen(info->message_id), 32);
                 /* 1, as diff(1): there is a difference. */
                 assert_true(info->class == NB_CLASS_EVENT || info->exit_status >= 64 ||
                             code == NB_SETUP_CONFLICT || code == NB_SETUP_OTHER_CLUSTER);
                 assert_true(strlen(info->subject) > 0 && strlen(info->remedy) > 0);
         }
+        assert_int_equal(nb_failure_find("none"), NB_NONE);
+        assert_int_equal(nb_failure_find("token"), NB_NONE);
         assert_int_equal(nb_failure_info(NB_TOKEN_UNKNOWN)->exit_status, 69);
         assert_int_equal(nb_failure_info(NB_CSR_PENDING)->exit_status, 75);
         assert_int_equal(nb_failure_info(NB_CA_PIN_MISMATCH)->exit_status, 76);
@@ -124,6 +155,8 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_first_cause_wins),
                 cmocka_unit_test(some_errors_decide_the_code),
+                cmocka_unit_test(a_lack_of_memory_is_an_internal_failure),
+                cmocka_unit_test(an_unverified_peer_ends_no_join),
                 cmocka_unit_test(text_from_outside_cannot_drive_a_terminal),
                 cmocka_unit_test(a_long_sentence_is_cut_and_stays_well_formed),
                 cmocka_unit_test(what_is_added_is_not_cut),

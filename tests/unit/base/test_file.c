@@ -11,12 +11,15 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/file.h"
 #include "base/macro.h"
+
+#define NOBODY 65534
 
 struct folder {
         char path[64];
@@ -129,6 +132,138 @@ static void creating_never_replaces(void **state) {
         assert_int_equal(faccessat(folder->fd, ".a.tmp", F_OK, 0), -1);
 }
 
+/* Whoever replaces a file itself finds the text under the temporary name, and nothing of what an
+ * earlier attempt left there. */
+static void a_staged_file_waits_beside_the_old_one(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16);
+        _cleanup_(nb_closep) int fd = -1;
+        struct folder *folder = *state;
+        char temporary[NAME_MAX + 1], name[NAME_MAX + 1];
+        mode_t before = umask(0077);
+
+        assert_int_equal(nb_file_write(folder->fd, "a", 0600, "old", 3), 0);
+        assert_int_equal(nb_file_write(folder->fd, ".a.tmp", 0644, "left over", 9), 0);
+        assert_int_equal(nb_file_stage(folder->fd, "a", 0640, "new", 3, temporary, &fd), 0);
+        (void)umask(before);
+        assert_string_equal(temporary, ".a.tmp");
+        assert_int_equal(mode_of(folder->fd, temporary), 0640);
+        assert_int_equal(fsync(fd), 0);
+        assert_int_equal(nb_file_read(folder->fd, temporary, &text, NULL), 0);
+        assert_string_equal(text.data, "new");
+        assert_int_equal(nb_file_read(folder->fd, "a", &text, NULL), 0);
+        assert_string_equal(text.data, "old");
+        memset(name, 'n', NAME_MAX);
+        name[NAME_MAX] = '\0';
+        assert_int_equal(nb_file_stage(folder->fd, name, 0640, "new", 3, temporary, &fd),
+                         -ENAMETOOLONG);
+}
+
+static bool is_renameat2_unknown;
+
+/* As on NFS. */
+int renameat2(int old_fd, const char *old, int new_fd, const char *new, unsigned flags) {
+        if (is_renameat2_unknown && flags != 0) {
+                errno = EINVAL;
+                return -1;
+        }
+        return (int)syscall(SYS_renameat2, old_fd, old, new_fd, new, flags);
+}
+
+static void renaming_never_replaces(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16);
+        struct folder *folder = *state;
+
+        for (int i = 0; i < 2; i++) {
+                is_renameat2_unknown = i == 1;
+                assert_int_equal(nb_file_write(folder->fd, "a", 0600, "a", 1), 0);
+                assert_int_equal(nb_file_write(folder->fd, "b", 0600, "b", 1), 0);
+                assert_int_equal(nb_file_rename_new(folder->fd, "a", "b"), -EEXIST);
+                assert_int_equal(nb_file_read(folder->fd, "b", &text, NULL), 0);
+                assert_string_equal(text.data, "b");
+                assert_int_equal(nb_file_remove(folder->fd, "b"), 0);
+                assert_int_equal(nb_file_rename_new(folder->fd, "a", "b"), 0);
+                assert_int_equal(nb_file_read(folder->fd, "b", &text, NULL), 0);
+                assert_string_equal(text.data, "a");
+                assert_int_equal(nb_file_rename_new(folder->fd, "a", "c"), -ENOENT);
+        }
+        is_renameat2_unknown = false;
+}
+
+static void an_open_file_is_read_from_its_beginning(void **state) {
+        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
+        _cleanup_(nb_closep) int fd = -1;
+        struct folder *folder = *state;
+        struct stat st = { 0 };
+
+        assert_int_equal(nb_file_write(folder->fd, "a", 0640, "1234", 4), 0);
+        fd = openat(folder->fd, "a", O_RDONLY | O_CLOEXEC);
+        assert_int_equal(nb_file_read_open(fd, 3, &secret, &st), -EFBIG);
+        assert_int_equal(nb_file_read_open(folder->fd, 4, &secret, &st), -EBADF);
+        assert_null(secret.data);
+        assert_int_equal(nb_file_read_open(fd, 4, &secret, &st), 0);
+        assert_string_equal(secret.data, "1234");
+        assert_int_equal(st.st_mode, S_IFREG | 0640);
+}
+
+/* More than a pipe holds, so that each write(2) takes a part. */
+static void all_is_written(void **state) {
+        static char data[300000], read_back[sizeof(data)];
+        int fds[2], status;
+        size_t len = 0;
+        pid_t child;
+
+        for (size_t i = 0; i < sizeof(data); i++)
+                data[i] = (char)(i % 251);
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        child = fork();
+        if (child == 0)
+                _exit(nb_fd_write(fds[1], data, sizeof(data)) == 0 ? 0 : 1);
+        assert_int_equal(close(fds[1]), 0);
+        for (ssize_t n; (n = read(fds[0], read_back + len, sizeof(data) - len)) > 0;)
+                len += (size_t)n;
+        assert_int_equal(close(fds[0]), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_int_equal(len, sizeof(data));
+        assert_memory_equal(data, read_back, sizeof(data));
+        assert_int_equal(nb_fd_write(-1, "x", 1), -EBADF);
+}
+
+static void lost_output_is_noticed(void **state) {
+        FILE *stream = fopen("/dev/full", "we");
+
+        assert_non_null(stream);
+        assert_int_equal(nb_stream_flush(stream), 0);
+        assert_int_equal(fputs("text", stream) >= 0, true);
+        assert_int_equal(nb_stream_flush(stream), -ENOSPC);
+        /* The text is no longer in the buffer, so that fflush(3) succeeds. */
+        assert_int_equal(fflush(stream), 0);
+        assert_int_equal(nb_stream_flush(stream), -EIO);
+        (void)fclose(stream);
+}
+
+static void a_list_of_a_folder_has_a_descriptor_of_its_own(void **state) {
+        struct folder *folder = *state;
+        unsigned n = 0;
+        DIR *none = NULL;
+        int fd;
+
+        assert_int_equal(nb_file_write(folder->fd, "a", 0600, "", 0), 0);
+        for (int i = 0; i < 2; i++) {
+                _cleanup_(nb_folder_closep) DIR *list = nb_folder_list(folder->fd);
+
+                assert_non_null(list);
+                fd = dirfd(list);
+                assert_int_not_equal(fd, folder->fd);
+                for (const struct dirent *entry; (entry = readdir(list));)
+                        n += strcmp(entry->d_name, "a") == 0;
+        }
+        assert_int_equal(n, 2);
+        assert_int_equal(fcntl(fd, F_GETFD), -1);
+        nb_folder_closep(&none);
+        assert_null(nb_folder_list(-1));
+}
+
 static void removing_what_is_not_there_is_fine(void **state) {
         struct folder *folder = *state;
 
@@ -187,6 +322,27 @@ static void folders_of_an_image_stay_in_it(void **state) {
         assert_int_equal(unlinkat(folder->fd, "b", AT_REMOVEDIR), 0);
 }
 
+static void a_folder_is_opened_below_a_root(void **state) {
+        struct folder *folder = *state;
+        struct stat expected, st;
+        int fd = -1;
+
+        skip_without_lookup(folder);
+        assert_int_equal(mkdirat(folder->fd, "b", 0700), 0);
+        assert_int_equal(symlinkat("/b", folder->fd, "link"), 0);
+        assert_int_equal(fstatat(folder->fd, "b", &expected, 0), 0);
+        assert_int_equal(nb_folder_open_below(folder->path, "/none", &fd), -ENOENT);
+        assert_int_equal(nb_folder_open_below("/nowhere/at/all", "/b", &fd), -ENOENT);
+        assert_int_equal(fd, -1);
+        assert_int_equal(nb_folder_open_below(folder->path, "/link", &fd), 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_int_equal(st.st_ino, expected.st_ino);
+        close(fd);
+        assert_int_equal(nb_folder_open_below(NULL, "/proc/self", &fd), 0);
+        assert_int_equal(faccessat(fd, "status", R_OK, 0), 0);
+        close(fd);
+}
+
 static void paths_are_split_at_their_last_component(void **state) {
         char folder[16];
         const char *name;
@@ -205,11 +361,12 @@ static void paths_are_split_at_their_last_component(void **state) {
 static void a_file_is_exposed_if_all_folders_let_others_through(void **state) {
         static const struct {
                 mode_t file, inner, outer;
-                bool is_exposed;
+                bool is_exposed, is_foreign;
         } cases[] = {
-                { 0644, 0755, 0755, true },  { 0640, 0755, 0755, false },
-                { 0602, 0711, 0711, true },  { 0644, 0700, 0755, false },
-                { 0644, 0755, 0700, false }, { 0644, 0750, 0750, true }, /* for the group */
+                { 0644, 0755, 0755, true },       { 0640, 0755, 0755, false },
+                { 0602, 0711, 0711, true },       { 0644, 0700, 0755, false },
+                { 0644, 0755, 0700, false },      { 0644, 0750, 0750, true }, /* for the group */
+                { 0644, 0700, 0755, true, true }, /* another user may open the folder to others */
         };
         struct folder *folder = *state;
 
@@ -218,8 +375,12 @@ static void a_file_is_exposed_if_all_folders_let_others_through(void **state) {
                 _cleanup_(nb_closep) int fd = -1;
                 struct stat st;
 
+                if (cases[i].is_foreign && geteuid() != 0)
+                        continue; /* only root can give a folder away */
                 assert_int_equal(nb_file_write(folder->fd, "a", cases[i].file, "x", 1), 0);
                 assert_int_equal(renameat(folder->fd, "a", folder->fd, "d/a"), 0);
+                if (cases[i].is_foreign)
+                        assert_int_equal(fchownat(folder->fd, "d", NOBODY, NOBODY, 0), 0);
                 assert_int_equal(fchmodat(folder->fd, "d", cases[i].inner, 0), 0);
                 assert_int_equal(fchmod(folder->fd, cases[i].outer), 0);
                 fd = openat(folder->fd, "d/a", O_RDONLY | O_CLOEXEC);
@@ -275,12 +436,19 @@ int main(void) {
                 TEST(reading_stops_at_the_ceiling),
                 cmocka_unit_test(reading_refuses_a_file_that_grows),
                 TEST(creating_never_replaces),
+                TEST(a_staged_file_waits_beside_the_old_one),
+                TEST(renaming_never_replaces),
+                TEST(an_open_file_is_read_from_its_beginning),
+                cmocka_unit_test(all_is_written),
+                cmocka_unit_test(lost_output_is_noticed),
+                TEST(a_list_of_a_folder_has_a_descriptor_of_its_own),
                 TEST(removing_what_is_not_there_is_fine),
                 TEST(clearing_frees_the_name_whatever_has_it),
                 TEST(a_file_is_exposed_if_all_folders_let_others_through),
                 TEST(a_folder_that_another_process_makes_is_opened),
                 TEST(folders_are_made_with_their_mode),
                 TEST(folders_of_an_image_stay_in_it),
+                TEST(a_folder_is_opened_below_a_root),
                 cmocka_unit_test(paths_are_split_at_their_last_component),
         };
 

@@ -28,6 +28,15 @@ static void holds_up_to_its_size(void **state) {
         assert_string_equal(secret.data, "abcdef");
 }
 
+static void begins_with_the_prefix(void **state) {
+        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
+
+        assert_int_equal(nb_secret_join(&secret, "Bearer ", "a\0b", 3), 0);
+        assert_int_equal(secret.len, 10);
+        assert_memory_equal(secret.data, "Bearer a\0b", 11);
+        assert_int_equal(nb_secret_append(&secret, "c", 1), -E2BIG);
+}
+
 static void is_empty_when_done_and_may_be_done_twice(void **state) {
         struct nb_secret secret = NB_SECRET_INIT;
 
@@ -131,6 +140,7 @@ static void is_zeroed_before_it_is_unmapped(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(holds_up_to_its_size),
+                cmocka_unit_test(begins_with_the_prefix),
                 cmocka_unit_test(is_empty_when_done_and_may_be_done_twice),
                 cmocka_unit_test(a_forked_child_finds_zeroes),
                 cmocka_unit_test(is_neither_dumped_nor_swapped_nor_inherited),

@@ -216,6 +216,11 @@ static struct get_case gets[] = {
         { "an identifier that is a string", 'd', "s", 1, "text" },
         { "an identifier that is an integer", 'd', "i", 1, "-7" },
         { "a missing identifier", 'd', "x", 0, "" },
+        { "an identifier in a list instead of an object", 'd', "l.x", 0, "" },
+        { "an identifier in an object instead of a list", 'd', "o[0]", 0, "" },
+        { "an identifier in a string", 'd', "s[a=b].x", 0, "" },
+        { "an identifier in null", 'd', "n.x", 0, "" },
+        { "an identifier that is a list", 'd', "l", -1, "doc: l: expected a string, found a list" },
         { "an identifier of more than 64 bits", 'd', "big", -1,
           "doc: big: expected a string, found an integer" },
         { "a boolean", 'b', "t", 1, "true" },
@@ -296,6 +301,42 @@ static void expects(void **state) {
                 assert_int_equal(json.r<0, i> 0);
                 assert_string_equal(f.detail, cases[i].detail);
         }
+}
+
+struct copy_case {
+        const char *name;
+        const char *text; /* of the document */
+        size_t size;
+        const char *detail; /* "": copied */
+};
+
+static struct copy_case copies[] = {
+        { "copy: the longest that fits", "{\"a\":\"1234567\"}", 8, "" },
+        { "copy: a byte too long", "{\"a\":\"12345678\"}", 8,
+          "doc: a: expected printable text of at most 7 bytes, found '12345678'" },
+        { "copy: empty", "{\"a\":\"\"}", 8,
+          "doc: a: expected printable text of at most 7 bytes, found nothing" },
+        { "copy: missing", "{}", 8,
+          "doc: a: expected printable text of at most 7 bytes, found nothing" },
+        { "copy: a line end", "{\"a\":\"x\\ny\"}", 8,
+          "doc: a: expected printable text of at most 7 bytes, found 'x?y'" },
+        { "copy: an escape sequence", "{\"a\":\"\\u001b[2J\"}", 8,
+          "doc: a: expected printable text of at most 7 bytes, found '?[2J'" },
+        { "copy: a number, which is reported once", "{\"a\":1}", 8,
+          "doc: a: expected a string, found an integer" },
+};
+
+static void copies_text(void **state) {
+        const struct copy_case *c = *state;
+        struct nb_failure f = {};
+        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(c->text, strlen(c->text), "doc",
+                                                                    NB_ANSWER_MALFORMED, &f);
+        char text[16] = "before";
+
+        nb_json_copy(&json, "a", text, c->size);
+        assert_string_equal(f.detail, c->detail);
+        assert_int_equal(json.r < 0, c->detail[0] != '\0');
+        assert_string_equal(text, c->detail[0] ? "before" : "1234567");
 }
 
 static void finds_nothing_after_a_failure(void **state) {
@@ -489,6 +530,7 @@ int main(void) {
         CASE(objects_have_a_limit);
         CASES(gets, gets_typed);
         CASE(expects);
+        CASES(copies, copies_text);
         CASE(other_documents_have_no_keys);
         CASE(finds_nothing_after_a_failure);
         CASE(visits_keys);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "codec/dns_name.h"
 #include "codec/url.h"
 
 #include "case.h"
@@ -34,6 +35,12 @@ static struct url_case urls[] = {
         { "upper case in the path stays", "https://api/Prefix_1~x", "https://api:443/Prefix_1~x" },
         { "a label that begins with digits", "https://1-control-plane:6443",
           "https://1-control-plane:6443" },
+        { "a dot at the end of the name, as Go takes it", "https://api.example.com.:6443",
+          "https://api.example.com:6443" },
+        { "a dot without a port", "https://api./p", "https://api:443/p" },
+        { "two dots at the end", "https://api..:6443", NULL },
+        { "a dot after an address", "https://10.0.0.1.:6443", NULL },
+        { "only a dot", "https://.:6443", NULL },
         { "the largest port", "https://api:65535", "https://api:65535" },
         { "the longest label", "https://" LABEL_63 ".com", "https://" LABEL_63 ".com:443" },
         { "nothing", "", NULL },
@@ -82,7 +89,6 @@ static struct url_case urls[] = {
         { "an address with an octal part", "https://010.0.0.1", NULL },
         { "an address with a hexadecimal part", "https://10.0.0.0x1", NULL },
         { "an underscore in the host", "https://my_api", NULL },
-        { "a dot at the end of the host", "https://api.", NULL },
         { "two dots in the host", "https://api..com", NULL },
         { "a hyphen at the end of a label", "https://api-.com", NULL },
         { "a label too long", "https://a" LABEL_63 ".com", NULL },
@@ -122,11 +128,40 @@ static struct url_case endpoints[] = {
         { "endpoint: a user", "user@api:6443", NULL },
         { "endpoint: a space", "api:6443 ", NULL },
         { "endpoint: only a port", ":6443", NULL },
+        { "endpoint: a dot at the end", "api.example.com.:6443", NULL },
         { "endpoint: IPv6 with a port but no brackets", "2001:db8::1:2:3:4:5:6:6443", NULL },
         { "endpoint: a colon more than an address has", "10.0.0.10:64:43", NULL },
         { "endpoint: only a bracket", "[", NULL },
         { "endpoint: a closing bracket first", "]:6443", NULL },
 };
+
+struct bracket_case {
+        const char *name, *text, *likely; /* NULL: as it is */
+        bool is_lacking;
+};
+
+static struct bracket_case brackets[] = {
+        { "brackets: kubeadm's port", "fd00:20::2:6443", "[fd00:20::2]:6443", true },
+        { "brackets: another usual port", "fd00::1:8443", "[fd00::1]:8443", true },
+        { "brackets: the port of a supervisor", "2001:db8::a:9345", "[2001:db8::a]:9345", true },
+        { "brackets: https", "fd00:1:2:3:4:5:6:443", NULL, true },
+        { "brackets: a port directly after the zeros", "fd00::6443", NULL, true },
+        { "brackets: another group", "fd00:20::2:6444", NULL, false },
+        { "brackets: there, with another port", "[fd00::2:6443]:443", NULL, false },
+        { "brackets: a name", "api-6443", NULL, false },
+        { "brackets: IPv4", "10.0.0.1:6443", NULL, false },
+};
+
+static void finds_missing_brackets(void **state) {
+        const struct bracket_case *c = *state;
+        char text[NB_URL_MAX], likely[NB_URL_MAX];
+        struct nb_url url;
+
+        assert_int_equal(nb_endpoint_parse(c->text, strlen(c->text), &url), 0);
+        nb_endpoint_format(&url, text);
+        assert_int_equal(nb_endpoint_lacks_brackets(&url, likely), c->is_lacking);
+        assert_string_equal(likely, c->likely ? c->likely : text);
+}
 
 static void parses_endpoint(void **state) {
         const struct url_case *c = *state;
@@ -170,6 +205,55 @@ static void compares(void **state) {
         assert_int_equal(nb_url_is_equal(&b, &a), c->expected);
 }
 
+#define NAME_253 \
+        LABEL_63 "." LABEL_63 "." LABEL_63 "." \
+                 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+struct name_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        size_t label_max;
+        bool is_valid;
+};
+
+#define DNS(text) (text), sizeof(text) - 1, NB_DNS_LABEL_MAX
+
+static struct name_case names[] = {
+        { "DNS name: a label", DNS("a"), true },
+        { "DNS name: digits alone", DNS("1"), true },
+        { "DNS name: a dash and a dot inside", DNS("a-b.c-9"), true },
+        { "DNS name: two dashes", DNS("xn--a"), true },
+        { "DNS name: empty", DNS(""), false },
+        { "DNS name: a dot alone", DNS("."), false },
+        { "DNS name: a dot before", DNS(".a"), false },
+        { "DNS name: a dot behind, as of the root", DNS("a."), false },
+        { "DNS name: two dots", DNS("a..b"), false },
+        { "DNS name: a dash alone", DNS("-"), false },
+        { "DNS name: a dash before", DNS("-a"), false },
+        { "DNS name: a dash behind", DNS("a-"), false },
+        { "DNS name: a dash before a dot", DNS("a-.b"), false },
+        { "DNS name: a dash behind a dot", DNS("a.-b"), false },
+        { "DNS name: upper case", DNS("A"), false },
+        { "DNS name: an underscore", DNS("a_b"), false },
+        { "DNS name: a byte above ASCII", DNS("\xc3\xa9"), false },
+        { "DNS name: a NUL inside", DNS("a\0b"), false },
+        { "DNS name: only what belongs to it is read", "a_", 1, NB_DNS_LABEL_MAX, true },
+        { "DNS name: the longest label", DNS(LABEL_63), true },
+        { "DNS name: a label too long", DNS(LABEL_63 "a"), false },
+        { "DNS name: a label too long behind a dot", DNS("a." LABEL_63 "a"), false },
+        { "DNS name: a longer label, where a caller permits it", LABEL_63 "a", 64, NB_DNS_NAME_MAX,
+          true },
+        { "DNS name: the longest", DNS(NAME_253), true },
+        { "DNS name: a byte too long", DNS(NAME_253 "a"), false },
+};
+
+static void knows_dns_names(void **state) {
+        const struct name_case *c = *state;
+
+        assert_int_equal(nb_dns_name_is_valid(c->text, c->len, c->label_max), c->is_valid);
+}
+
 static void a_nul_is_refused(void **state) {
         struct nb_url url;
 
@@ -192,7 +276,9 @@ static void failing_writes_nothing(void **state) {
 int main(void) {
         CASES(urls, parses_url);
         CASES(endpoints, parses_endpoint);
+        CASES(brackets, finds_missing_brackets);
         CASES(pairs, compares);
+        CASES(names, knows_dns_names);
         CASE(a_nul_is_refused);
         CASE(failing_writes_nothing);
         return case_run("url");

@@ -51,11 +51,11 @@ static struct yaml_case documents[] = {
         { "line ends of Windows", TEXT("a:\r\n  - 1\r\nb: |\r\n  x\r\n"),
           "{1 a=[1 2:1] b=3:\"x\n\"}", false },
         { "a duplicate key", TEXT("a: 1\nb: 2\na: 3\n"),
-          "x.yaml:3: expected each key once, found 'a' twice", true },
+          "x.yaml:3: expected each key once, found one twice ('a')", true },
         { "a duplicate key in other quotes", TEXT("a: 1\n\"a\": 3\n"),
-          "x.yaml:2: expected each key once, found 'a' twice", true },
+          "x.yaml:2: expected each key once, found one twice ('a')", true },
         { "a duplicate key, escaped", TEXT("a: 1\n\"\\x61\": 3\n"),
-          "x.yaml:2: expected each key once, found 'a' twice", true },
+          "x.yaml:2: expected each key once, found one twice ('a')", true },
         { "an alias", TEXT("a: *x\n"), "x.yaml:1: expected plain YAML, found an alias (*)", true },
         { "an anchor at a scalar", TEXT("a: &x 1\n"),
           "x.yaml:1: expected plain YAML, found an anchor (&)", true },
@@ -75,7 +75,7 @@ static struct yaml_case documents[] = {
           "x.yaml:1: expected plain YAML, found a %TAG directive", true },
         { "a repeated token is not quoted",
           TEXT("abcdef.0123456789abcdef: 1\nabcdef.0123456789abcdef: 1\n"),
-          "x.yaml:2: expected each key once, found '(a token)' twice", true },
+          "x.yaml:2: expected each key once, found one twice (what may be a token)", true },
         { "a merge key", TEXT("a: 1\n<<: {b: 2}\n"),
           "x.yaml:2: expected plain YAML, found the merge key '<<'", true },
         { "a second document", TEXT("a: 1\n---\nb: 2\n"),
@@ -255,6 +255,48 @@ static void names_types(void **state) {
                          strcmp(c->expected, "nothing") == 0);
 }
 
+struct text_case {
+        const char *name;
+        const char *text;
+        bool is_empty;
+        const char *expected; /* NULL: none */
+};
+
+static struct text_case texts[] = {
+        { "text: a word", "a: x", false, "x" },
+        { "text: a number is text", "a: 10", false, "10" },
+        { "text: null in quotes is text", "a: 'null'", false, "null" },
+        { "text: a blank in quotes is text", "a: ' '", false, " " },
+        { "text: null", "a: null", true, NULL },
+        { "text: a tilde", "a: ~", true, NULL },
+        { "text: empty quotes, which are no null", "a: ''", true, NULL },
+        { "text: an empty block", "a: |\n", true, NULL },
+        { "text: not there", "b: x", true, NULL },
+        { "text: an empty list", "a: []", true, NULL },
+        { "text: an empty mapping", "a: {}", true, NULL },
+        { "text: a list of nothing", "a: [~]", false, NULL },
+        { "text: a mapping", "a: {a: x}", false, NULL },
+        { "text: in a list, which has no keys", "- a: x", true, NULL },
+        { "text: in a scalar", "a", true, NULL },
+};
+
+static void finds_text(void **state) {
+        const struct text_case *c = *state;
+        struct nb_yaml_node *root = NULL;
+        struct nb_failure f = {};
+        const char *text;
+
+        assert_int_equal(nb_yaml_parse("x.yaml", c->text, strlen(c->text), NB_SETTINGS_MALFORMED, 1,
+                                       &root, &f),
+                         0);
+        text = nb_yaml_text(root, "a");
+        assert_int_equal(nb_yaml_is_empty(nb_yaml_get(root, "a")), c->is_empty);
+        assert_string_equal(text ? text : "(none)", c->expected ? c->expected : "(none)");
+        nb_yaml_free(root);
+        assert_true(nb_yaml_is_empty(NULL));
+        assert_null(nb_yaml_text(NULL, "a"));
+}
+
 struct stream_case {
         const char *name;
         const char *text;
@@ -271,7 +313,7 @@ static struct stream_case streams[] = {
           "---\n# x\n---\nk: a\n---\n---\nnull\n---\nk: b\n---\n", "a b", NULL },
         { "stream: the same key in two documents", "k: a\n---\nk: a\n", "a a", NULL },
         { "stream: the same key twice in one", "k: a\n---\nk: b\nk: b\n", NULL,
-          "x.yaml:4: expected each key once, found 'k' twice" },
+          "x.yaml:4: expected each key once, found one twice ('k')" },
         { "stream: an anchor in the second", "k: a\n---\nk: &x b\n", NULL,
           "x.yaml:3: expected plain YAML, found an anchor (&)" },
         { "stream: an alias to the first", "k: a\n---\nk: *x\n", NULL,
@@ -365,13 +407,13 @@ static struct yaml_case keys_of_others[] = {
         { "key: in the second document", TEXT("a: 1\n---\nours: 1\n"), "-", false },
         { "key: before a malformed second document", TEXT("ours: 1\n---\n{[\n"), "1:1", false },
         { "key: twice", TEXT("ours: 1\nours: 1\n"),
-          "x.yaml:2: expected each key once, found 'ours' twice", true },
+          "x.yaml:2: expected each key once, found one twice (4 characters)", true },
         { "key: an alias", TEXT("a: &x 1\nours: *x\n"),
           "x.yaml:2: expected plain YAML, found an alias (*)", true },
         { "key: a tag", TEXT("ours: !t 1\n"), "x.yaml:1: expected plain YAML, found a tag (!)",
           true },
         { "key: a duplicate key in it", TEXT("ours: {a: 1, a: 1}\n"),
-          "x.yaml:1: expected each key once, found 'a' twice", true },
+          "x.yaml:1: expected each key once, found one twice ('a')", true },
         { "key: before malformed text", TEXT("ours: 1\nb: [\n"),
           "x.yaml:3:1: expected YAML: did not find expected node content", true },
 };
@@ -418,6 +460,7 @@ int main(void) {
         CASE(number_of_values_has_a_limit);
         CASE(number_of_keys_has_a_limit);
         CASES(types, names_types);
+        CASES(texts, finds_text);
         CASES(streams, parses_stream);
         CASE(number_of_documents_has_a_limit);
         CASE(documents_share_one_limit);

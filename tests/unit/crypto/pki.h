@@ -30,9 +30,21 @@ struct pki_options {
         const char *key_pem;           /* or this one */
         bool is_ca;
         bool is_rsa;
-        const char *authority;        /* authority key identifier, or NULL */
-        const char *purpose;          /* OID of an extended key usage, or NULL */
-        time_t not_before, not_after; /* 0: PKI_NOW - 5 min, PKI_NOW + 365 days */
+        gnutls_pk_algorithm_t key_type;   /* 0: ECDSA, or RSA if is_rsa */
+        gnutls_digest_algorithm_t digest; /* of the signature; 0: SHA-256, or EdDSA's own */
+        bool is_v1;                       /* without extensions */
+        bool has_no_constraints;          /* without basicConstraints */
+        unsigned max_path_len;            /* plus 1; 0: without */
+        unsigned key_usage;               /* 0: digitalSignature, or keyCertSign for a CA */
+        const char *names;                /* "dns:a.example,ip:192.0.2.1,mail:a@b" */
+        const char *constraints;          /* of names: "example,-not.example,ip:192.0.2.0/24" */
+        bool has_directory_constraint;    /* a name constraint on directory names alone */
+        bool is_uncritical;               /* the name constraints */
+        const char *critical;             /* OID of a critical extension, or NULL */
+        const char *subject_id;           /* subject key identifier, or NULL */
+        const char *authority;            /* authority key identifier, or NULL */
+        const char *purpose;              /* OID of an extended key usage, or NULL */
+        time_t not_before, not_after;     /* 0: PKI_NOW - 5 min, PKI_NOW + 365 days */
 };
 
 struct pki_cert pki_make(const struct pki_options *options);

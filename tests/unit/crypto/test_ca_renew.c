@@ -60,7 +60,7 @@ static struct renew_case {
           { OLD },
           { LEAF_OF_KEY, NEW },
           -1,
-          NB_CA_PIN_MISMATCH,
+          NB_CA_UNUSABLE,
           { END } },
         { "nothing", { OLD }, { END }, -1, NB_CLUSTER_INFO_UNACCEPTABLE, { END } },
         { "nothing there", { END }, { OLD }, -1, NB_REFRESH_INAPPLICABLE, { END } },

@@ -24,6 +24,10 @@ enum {
         RENEWED,      /* ROOT's key and name in another certificate */
         LEAF,         /* issued by ROOT, no CA */
         IMPOSTOR,     /* names ROOT as its issuer, signed with another key */
+        V1,           /* a root of X.509 version 1, without extensions */
+        V1_BELOW,     /* issued by V1, a CA */
+        BELOW_V1,     /* of version 1, issued by ROOT */
+        BARE,         /* signs itself, without basicConstraints */
         N_CERTS,
 };
 
@@ -44,6 +48,14 @@ static int make_certs(void **state) {
         certs[LEAF] = pki_make(&(struct pki_options){ .dn = "CN=leaf", .issuer = &certs[ROOT] });
         certs[IMPOSTOR] = pki_make(
                 &(struct pki_options){ .dn = "CN=impostor", .is_ca = true, .issuer = &false_root });
+        certs[V1] = pki_make(&(struct pki_options){ .dn = "CN=old", .is_v1 = true });
+        certs[V1_BELOW] = pki_make(
+                &(struct pki_options){ .dn = "CN=below", .is_ca = true, .issuer = &certs[V1] });
+        certs[BELOW_V1] = pki_make(
+                &(struct pki_options){ .dn = "CN=below", .is_v1 = true, .issuer = &certs[ROOT] });
+        certs[BARE] = pki_make(&(struct pki_options){ .dn = "CN=bare",
+                                                      .has_no_constraints = true,
+                                                      .key_usage = GNUTLS_KEY_KEY_CERT_SIGN });
         pki_done(&false_root);
         return 0;
 }
@@ -71,6 +83,7 @@ struct ca_case {
         enum nb_ca_choice choice;
         int taken[8]; /* empty: nothing may be */
         unsigned n_left_out;
+        enum nb_code code; /* 0: NB_CA_PIN_MISMATCH, if nothing may be taken */
 };
 
 static char *join(const int *which) {
@@ -104,7 +117,7 @@ static void run_case(const struct ca_case *c) {
         print_message("%s: %s\n", c->name, f.detail);
         if (c->taken[0] == END) {
                 assert_true(r < 0);
-                assert_int_equal(f.code, NB_CA_PIN_MISMATCH);
+                assert_int_equal(f.code, c->code ? c->code : NB_CA_PIN_MISMATCH);
                 assert_int_equal(pem.len, 0);
                 assert_int_equal(selection.n_taken, 0);
         } else {
@@ -194,7 +207,75 @@ static const struct ca_case selection_cases[] = {
           NB_CA_PINNED,
           { ROOT, END },
           1 },
-        { "the pin names a leaf", { LEAF, ROOT, END }, { LEAF, END }, NB_CA_PINNED, { END }, 0 },
+        { "the pin names a leaf",
+          { LEAF, ROOT, END },
+          { LEAF, END },
+          NB_CA_PINNED,
+          { END },
+          0,
+          NB_CA_UNUSABLE },
+        { "version 1", { V1, END }, { V1, END }, NB_CA_PINNED, { V1, END }, 0 },
+        { "version 1, unpinned", { V1, END }, { END }, NB_CA_ALL_UNPINNED, { V1, END }, 0 },
+        { "version 1, in a whole bundle",
+          { ROOT, V1, END },
+          { ROOT, END },
+          NB_CA_ALL,
+          { ROOT, V1, END },
+          0 },
+        { "version 1 beside", { ROOT, V1, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
+        { "issued by version 1",
+          { V1_BELOW, V1, END },
+          { V1, END },
+          NB_CA_PINNED,
+          { V1_BELOW, V1, END },
+          0 },
+        { "version 1 below the pinned root",
+          { ROOT, BELOW_V1, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, END },
+          1 },
+        { "version 1 that another one issued",
+          { ROOT, BELOW_V1, END },
+          { BELOW_V1, END },
+          NB_CA_PINNED,
+          { END },
+          0,
+          NB_CA_UNUSABLE },
+        { "without basicConstraints",
+          { BARE, END },
+          { BARE, END },
+          NB_CA_PINNED,
+          { END },
+          0,
+          NB_CA_UNUSABLE },
+        { "without basicConstraints, beside a CA",
+          { ROOT, BARE, END },
+          { BARE, END },
+          NB_CA_PINNED,
+          { END },
+          0,
+          NB_CA_UNUSABLE },
+        { "without basicConstraints, unpinned",
+          { BARE, LEAF, END },
+          { END },
+          NB_CA_ALL_UNPINNED,
+          { END },
+          0,
+          NB_CA_UNUSABLE },
+        { "without basicConstraints, left out",
+          { BARE, ROOT, END },
+          { END },
+          NB_CA_ALL_UNPINNED,
+          { ROOT, END },
+          1 },
+        { "no CA, and another pin",
+          { BARE, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { END },
+          0,
+          NB_CA_UNUSABLE },
         { "a leaf beside", { LEAF, ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
         { "no pins at all", { ROOT, END }, { END }, NB_CA_PINNED, { END }, 0 },
         { "whole bundle", { ROOT, OTHER, END }, { ROOT, END }, NB_CA_ALL, { ROOT, OTHER, END }, 0 },
@@ -215,7 +296,8 @@ static const struct ca_case selection_cases[] = {
           { LEAF, END },
           NB_CA_ALL,
           { END },
-          0 },
+          0,
+          NB_CA_UNUSABLE },
         { "whole bundle, no pins", { ROOT, END }, { END }, NB_CA_ALL, { END }, 0 },
         { "whole bundle, duplicates",
           { ROOT, OTHER, ROOT, END },
@@ -224,7 +306,13 @@ static const struct ca_case selection_cases[] = {
           { ROOT, OTHER, END },
           0 },
         { "unpinned", { OTHER, ROOT, END }, { END }, NB_CA_ALL_UNPINNED, { OTHER, ROOT, END }, 0 },
-        { "unpinned, no CA", { LEAF, END }, { END }, NB_CA_ALL_UNPINNED, { END }, 0 },
+        { "unpinned, no CA",
+          { LEAF, END },
+          { END },
+          NB_CA_ALL_UNPINNED,
+          { END },
+          0,
+          NB_CA_UNUSABLE },
 };
 
 static void selections(void **state) {

@@ -7,7 +7,7 @@
 #include "install/give.h"
 #include "install/write.h"
 #include "lookup.h"
-#include "node/present.h"
+#include "node_state/present.h"
 #include "pki.h"
 
 #define CURRENT "/var/lib/kubelet/pki/kubelet-client-current.pem"
@@ -105,9 +105,10 @@ static void what_is_written(void **state) {
 }
 
 static int give(const void *input) {
+        static struct nb_install install = { .context = &context,
+                                             .node.inspection.state = NB_NODE_STATE_ABSENT };
         struct nb_failure f = { 0 };
-
-        int r = nb_give(&context, true, &f);
+        int r = nb_give(&install, &f);
 
         nb_sources_done(context.sources);
         return r;

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "case.h"
 #include "install/alone.h"
+#include "os/clock.h"
 
 #define UNIT "/system.slice/node-bootstrap.service"
 
@@ -54,13 +62,17 @@ static void path_is_parsed(void **state) {
 struct procs_case {
         const char *name, *text;
         int r;
-        pid_t other;
+        pid_t other, runner;
 };
 
 /* The process that asks is 42. */
 static struct procs_case procs_cases[] = {
         { "alone", "42\n", 0, 0 },
         { "listed twice, as version 1 may", "42\n42\n", 0, 0 },
+        { "with the runner", "42\n4242\n", 0, 0, 4242 },
+        { "with the runner, whose number is smaller", "7\n42\n", 0, 0, 7 },
+        { "another one beside the runner", "7\n42\n4242\n", -EEXIST, 4242, 7 },
+        { "a number that begins like the runner's", "42\n77\n", -EEXIST, 77, 7 },
         { "another one after", "42\n4242\n", -EEXIST, 4242 },
         { "another one before", "7\n42\n", -EEXIST, 7 },
         { "one without a number here", "42\n0\n", -EEXIST, 0 },
@@ -80,13 +92,120 @@ static void processes_are_counted(void **state) {
         const struct procs_case *c = *state;
         pid_t other = -1;
 
-        assert_int_equal(nb_cgroup_procs_verify(c->text, 42, &other), c->r);
+        assert_int_equal(nb_cgroup_procs_verify(c->text, 42, c->runner, &other), c->r);
         if (c->r == -EEXIST)
                 assert_int_equal(other, c->other);
+}
+
+/* --- In a control group of this test --- */
+
+static char group[PATH_MAX];
+
+static bool write_text(const char *path, const char *text) {
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        bool is_written = fd >= 0 && write(fd, text, strlen(text)) > 0;
+
+        if (fd >= 0)
+                (void)close(fd);
+        return is_written;
+}
+
+/* As root in a container, there may be no control group that can be written. */
+static bool enter_group(void) {
+        static const char *const mounts[] = { "/sys/fs/cgroup/systemd", "/sys/fs/cgroup" };
+        char text[8192] = "", path[PATH_MAX / 2], procs[PATH_MAX + 32];
+        int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+        bool is_unified = access(mounts[0], F_OK) < 0;
+
+        (void)!read(fd, text, sizeof(text) - 1);
+        (void)close(fd);
+        if (nb_cgroup_path_parse(text, is_unified, path, sizeof(path)) < 0)
+                return false;
+        (void)snprintf(group, sizeof(group), "%s%s/node-bootstrap-test-%d", mounts[is_unified],
+                       strcmp(path, "/") == 0 ? "" : path, (int)getpid());
+        if (mkdir(group, 0755) < 0)
+                return false;
+        (void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", group);
+        return write_text(procs, "0");
+}
+
+static pid_t start_sleeper(void) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+                for (;;)
+                        (void)pause();
+        }
+        return pid;
+}
+
+static bool is_killed(pid_t pid) {
+        int status;
+
+        return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+               WTERMSIG(status) == SIGKILL;
+}
+
+#define EXPECT(condition) \
+        if (!(condition)) \
+        return fprintf(stderr, "line %d: %s\n", __LINE__, #condition), false
+
+static bool judge_group(void) {
+        const uint64_t deadline_ms = nb_now_ms() + 10000;
+        struct nb_failure f = { 0 };
+        char below[PATH_MAX + 8];
+        pid_t runner, other;
+
+        EXPECT(nb_alone_verify(0, &f) == 0);
+        EXPECT(!nb_alone_kill(0, 0, deadline_ms));
+        runner = start_sleeper();
+        EXPECT(nb_alone_verify(runner, &f) == 0);
+        EXPECT(nb_alone_verify(0, &f) == -EEXIST && f.code == NB_NOT_ALONE);
+        other = start_sleeper();
+        nb_failure_clear(&f);
+        EXPECT(nb_alone_verify(runner, &f) == -EEXIST);
+        EXPECT(nb_alone_kill(runner, 0, deadline_ms));
+        EXPECT(is_killed(other));
+        EXPECT(nb_alone_verify(runner, &f) == 0);
+        /* The child is killed, but is none that it has left. */
+        EXPECT(!nb_alone_kill(0, runner, deadline_ms));
+        EXPECT(is_killed(runner));
+        (void)snprintf(below, sizeof(below), "%s/below", group);
+        EXPECT(mkdir(below, 0755) == 0);
+        nb_failure_clear(&f);
+        EXPECT(nb_alone_verify(0, &f) == -ENOTEMPTY && f.code == NB_NOT_ALONE);
+        EXPECT(rmdir(below) == 0);
+        return true;
+}
+
+static void others_are_found_and_killed(void **state) {
+        int status, fds[2];
+        char name[PATH_MAX] = "";
+        pid_t pid;
+
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        pid = fork();
+        if (pid == 0) {
+                bool is_there = enter_group();
+
+                (void)!write(fds[1], group, sizeof(group));
+                _exit(!is_there ? 255 : judge_group() ? 0 : 1);
+        }
+        assert_int_equal(close(fds[1]), 0);
+        (void)!read(fds[0], name, sizeof(name));
+        assert_int_equal(close(fds[0]), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (name[0])
+                (void)rmdir(name);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 255)
+                skip();
+        assert_int_equal(status, 0);
 }
 
 int main(void) {
         CASES(path_cases, path_is_parsed);
         CASES(procs_cases, processes_are_counted);
+        CASE(others_are_found_and_killed);
         return case_run("install alone");
 }

@@ -4,7 +4,7 @@
 
 #include "install/discard_token.h"
 #include "lookup.h"
-#include "system/sources.h"
+#include "os/sources.h"
 
 #define TOKEN "abcdef.0123456789abcdef"
 #define TOKEN_FILE "/etc/credstore/node-bootstrap.token"

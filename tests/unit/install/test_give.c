@@ -2,17 +2,21 @@
 #include <errno.h>
 
 #include "base/file.h"
+#include "base/macro.h"
+#include "base/text.h"
 #include "case.h"
 #include "install/give.h"
+#include "join_method/plan.h"
 #include "lookup.h"
-#include "system/sources.h"
+#include "os/sources.h"
 
 #define CERTIFICATE "/var/lib/kubelet/pki/kubelet-client-current.pem"
 #define KUBECONFIG "/etc/kubernetes/kubelet.conf"
 #define CA_FILE "/etc/kubernetes/pki/ca.crt"
 
 static struct folder folder;
-static struct nb_context context;
+static struct nb_install install = { .context = &install.own };
+#define context install.own
 static char config_directory[PATH_MAX];
 static struct nb_sources sources;
 
@@ -42,16 +46,22 @@ static void expect(const char *path, const char *text) {
                 assert_string_equal(found.data, text);
 }
 
-static void give(bool is_client_needed) {
+static void give(enum nb_node_state state) {
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        assert_int_equal(nb_give(&context, is_client_needed, &f), 0);
+        install.node.inspection = (struct nb_inspection){ .state = state, .not_after = "2026" };
+        NB_TEXT_COPY(install.name, "early");
+        install.timeout_ms = 9;
+        install.started_ms = 7;
+        install.metadata_usec = 8;
+        assert_int_equal(nb_give(&install, &f), 0);
         assert_int_equal(f.code, NB_NONE);
 }
 
 static void nothing_there(void **state) {
-        give(true);
+        context.bootstrap.issuer = NB_ISSUER_SUPERVISOR;
+        give(NB_NODE_STATE_NOT_ROTATABLE);
         expect(CERTIFICATE, NULL);
         expect(CA_FILE, NULL);
 }
@@ -70,7 +80,8 @@ static void client_of_kubelet(void **state) {
         folder_put(&folder, CA_FILE, "ca\n");
         folder_put(&folder, "/etc/kubernetes/other.crt", "other\n");
         folder_put(&folder, KUBECONFIG, kubeconfig);
-        give(true);
+        context.bootstrap.issuer = NB_ISSUER_SUPERVISOR;
+        give(NB_NODE_STATE_NOT_ROTATABLE);
         expect(CERTIFICATE, "certificate and key\n");
         expect(CA_FILE, "ca\n");
         expect("/etc/kubernetes/other.crt", "other\n");
@@ -83,7 +94,7 @@ static void client_of_kubelet_that_is_not_needed(void **state) {
         assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, CERTIFICATE, 0600,
                                         &(struct nb_secret){ .data = (char[]){ "key" }, .len = 3 }),
                          0);
-        give(false);
+        give(NB_NODE_STATE_EXPIRED);
         expect(CERTIFICATE, NULL);
         expect(KUBECONFIG, NULL);
 }
@@ -93,10 +104,10 @@ static void node_password(void **state) {
         int fd = -1;
         struct stat st;
 
-        give(false);
+        give(NB_NODE_STATE_EXPIRED);
         assert_int_equal(faccessat(folder.fd, "etc/rancher", F_OK, 0), -1);
         context.bootstrap.issuer = NB_ISSUER_SUPERVISOR;
-        give(false);
+        give(NB_NODE_STATE_EXPIRED);
         assert_int_equal(nb_path_make_folder(folder.fd, "/etc/rancher/node", 0755, &fd), 0);
         assert_int_equal(nb_file_read_secret(fd, "password", 64, &text, &st), 0);
         assert_int_equal(st.st_mode & 07777, 0600);
@@ -104,9 +115,100 @@ static void node_password(void **state) {
         assert_int_equal(strspn(text.data, "0123456789abcdef"), 32);
         expect(NB_NODE_PASSWORD_FILE, text.data);
 
-        give(false);
+        give(NB_NODE_STATE_EXPIRED);
         expect(NB_NODE_PASSWORD_FILE, text.data);
         (void)close(fd);
+}
+
+static void put_document(const char *name, const char *text) {
+        char path[PATH_MAX + 32];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", config_directory, name);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, path, 0600,
+                                        &(struct nb_secret){ .data = (char *)(uintptr_t)text,
+                                                             .len = strlen(text) }),
+                         0);
+}
+
+/* The settled settings with the tokens, in place of the documents. */
+static void plan(void **state) {
+        static struct nb_plan found;
+        struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
+        struct nb_failure f = { 0 };
+        char path[PATH_MAX + 32];
+
+        put_document("config.yaml", "a");
+        put_document("config.yaml.d/10.yaml", "b");
+        put_document("cluster.conf", "stays");
+        NB_TEXT_COPY(context.settings.node_name, "settled");
+        NB_TEXT_COPY(context.settings.origin[NB_SETTING_NODE_NAME], "x");
+        assert_int_equal(nb_secret_copy(&context.tokens.discovery, "secret", 6), 0);
+        NB_TEXT_COPY(context.tokens.discovery_origin, "the user data of a test");
+        give(NB_NODE_STATE_EXPIRED);
+        nb_context_forget_secrets(&context);
+        assert_null(context.tokens.discovery.data);
+        assert_int_equal(nb_plan_take(&sources, &found, &tokens, &f), 1);
+        assert_string_equal(found.settings.node_name, "settled");
+        assert_string_equal(found.settings.origin[NB_SETTING_NODE_NAME], "x");
+        assert_ptr_equal(found.settings.tokens, &tokens);
+        assert_string_equal(tokens.discovery.data, "secret");
+        assert_string_equal(tokens.discovery_origin, "the user data of a test");
+        assert_null(tokens.tls_bootstrap.data);
+        assert_int_equal(found.settings.timeout_ms, 9);
+        assert_int_equal(found.state, NB_NODE_STATE_EXPIRED);
+        assert_string_equal(found.valid_until, "2026");
+        assert_string_equal(found.name, "early");
+        assert_int_equal(found.started_ms, 7);
+        assert_int_equal(found.metadata_usec, 8);
+        for (const char *const *name =
+                     (const char *const[]){ "config.yaml", "config.yaml.d/10.yaml", NULL };
+             *name; name++) {
+                (void)snprintf(path, sizeof(path), "%s/%s", config_directory, *name);
+                expect(path, NULL);
+        }
+        (void)snprintf(path, sizeof(path), "%s/cluster.conf", config_directory);
+        expect(path, "stays");
+        nb_settings_tokens_done(&tokens);
+}
+
+static void plan_of_another_build(void **state) {
+        static struct nb_plan found;
+        struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
+        struct nb_failure f = { 0 };
+
+        assert_int_equal(nb_plan_take(&sources, &found, &tokens, &f), 0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_PLAN, "plan", 0,
+                                        &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
+                         0);
+        assert_true(nb_plan_take(&sources, &found, &tokens, &f) < 0);
+        assert_int_equal(f.code, NB_PROGRAM_REPLACED);
+}
+
+/* No token, no credential, and no settings but those about metadata. */
+static void metadata(void **state) {
+        _cleanup_(nb_sources_done) struct nb_sources passed = { 0 };
+        static struct nb_plan found;
+        struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
+        struct nb_failure f = { 0 };
+        static const char settings[] = "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
+                                       "discovery: {endpoints: [10.0.0.1]}\n"
+                                       "metadata: {provider: aws, nodeName: true}\ntimeout: 5m\n";
+
+        put_document("config.yaml", "a");
+        assert_int_equal(nb_settings_merge(&context.settings,
+                                           &(struct nb_settings_source){ .origin = "x" }, settings,
+                                           sizeof(settings) - 1, &f),
+                         0);
+        assert_int_equal(nb_secret_copy(&context.tokens.discovery, "secret", 6), 0);
+        assert_int_equal(nb_give_for_metadata(&install, &passed, &f), 0);
+        assert_int_equal(nb_plan_take(&passed, &found, &tokens, &f), 1);
+        assert_int_equal(found.settings.metadata_provider, NB_PROVIDER_AWS);
+        assert_true(found.settings.metadata_node_name);
+        assert_int_equal(found.settings.timeout_ms, 9);
+        assert_int_equal(found.settings.n_endpoints, 0);
+        assert_null(tokens.discovery.data);
+        assert_null(nb_sources_find(&passed, NB_SOURCE_FILE, "/etc/config.yaml"));
+        nb_context_forget_secrets(&context);
 }
 
 /* Passes nothing else that was read before, such as a token. */
@@ -116,11 +218,11 @@ static void refresh(void **state) {
                                        "discovery: {endpoints: [10.0.0.1]}\n"
                                        "kubelet: {criSocket: /run/a.sock, caFile: /etc/ca}\n"
                                        "timeout: 5m\n";
-        char path[PATH_MAX + 32];
+        static struct nb_plan plan;
+        struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        folder_put(&folder, "/etc/config.yaml", "damaged since\n");
         assert_int_equal(nb_settings_merge(&context.settings,
                                            &(struct nb_settings_source){ .origin = "x" }, settings,
                                            sizeof(settings) - 1, &f),
@@ -132,15 +234,14 @@ static void refresh(void **state) {
                                         0400,
                                         &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
                          0);
-        assert_int_equal(nb_give_for_refresh(&context, NB_REFRESH_CLUSTER, &f), 0);
+        assert_int_equal(nb_give_for_refresh(&context, NB_REFRESH_CLUSTER, 1000, &f), 0);
         folder_remove(&folder);
         folder_make(&folder);
-        (void)snprintf(path, sizeof(path), "%s/config.yaml", config_directory);
-        expect(path, "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
-                     "discovery:\n  endpoints: [\"10.0.0.1:6443\"]\n"
-                     "kubelet:\n  kubeconfig: \"" KUBECONFIG "\"\n"
-                     "  certificateDirectory: \"/var/lib/kubelet/pki\"\n  caFile: \"/etc/ca\"\n"
-                     "timeout: 300s\n");
+        assert_int_equal(nb_plan_take(&sources, &plan, &tokens, &f), 1);
+        assert_int_equal(plan.settings.n_endpoints, 1);
+        assert_string_equal(plan.settings.kubeconfig, KUBECONFIG);
+        assert_string_equal(plan.settings.ca_file, "/etc/ca");
+        assert_int_equal(plan.settings.timeout_ms, 1000);
         expect(KUBECONFIG, "kubeconfig\n");
         expect("/etc/ca", "ca\n");
         expect(CERTIFICATE, NULL);
@@ -156,6 +257,9 @@ int main(void) {
                 TEST(client_of_kubelet),
                 TEST(client_of_kubelet_that_is_not_needed),
                 TEST(node_password),
+                TEST(plan),
+                TEST(plan_of_another_build),
+                TEST(metadata),
                 TEST(refresh),
         };
 

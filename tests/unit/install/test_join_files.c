@@ -1,29 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/wait.h>
 
-#include "base/text.h"
-#include "case.h"
-#include "install/join_files.h"
-#include "lookup.h"
-#include "pki.h"
-
-#define KUBELET "/var/lib/kubelet"
-#define PKI KUBELET "/pki"
-#define KUBECONFIG "/etc/kubernetes/kubelet.conf"
-#define CA "/etc/kubernetes/pki/ca.crt"
-#define LINK PKI "/kubelet-client-current.pem"
-#define FLAGS KUBELET "/kubeadm-flags.env"
-#define INSTANCE KUBELET "/instance-config.yaml"
-#define ENV KUBELET "/node-bootstrap.env"
-#define RECORD PKI "/node-bootstrap.json"
-#define FIRST PKI "/kubelet-client-2027-01-01-00-00-00.pem" /* PKI_NOW */
-
-#define ARGUMENTS(text) "KUBELET_KUBEADM_ARGS=\"" text "\"\n"
-#define SOCKET(path) "containerRuntimeEndpoint: \"unix://" path "\"\n"
-
-static struct folder folder;
-static struct pki_cert ca, other_ca;
-static struct nb_context context;
+#include "join_folder.h"
 
 /* --- Cuts --- */
 
@@ -47,194 +25,6 @@ int __wrap_renameat2(int old_fd, const char *old, int new_fd, const char *new, u
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-/* --- Folders --- */
-
-#define TREE_SIZE (256 * 1024)
-
-static char tree[TREE_SIZE];
-static char *entries[64];
-static size_t n_entries;
-
-static int add_to_tree(const char *path, const struct stat *st, int type, struct FTW *where) {
-        char text[32 * 1024] = "";
-        int fd;
-
-        if (type == FTW_SL)
-                (void)!readlink(path, text, sizeof(text) - 1);
-        else if (type == FTW_F) {
-                fd = open(path, O_RDONLY | O_CLOEXEC);
-                (void)!read(fd, text, sizeof(text) - 1);
-                (void)close(fd);
-        } else
-                return 0;
-        assert_null(strstr(path, ".tmp"));
-        assert_true(n_entries < N_ELEMENTS(entries));
-        assert_true(asprintf(&entries[n_entries++], "%s=%s\n", path, text) > 0);
-        return 0;
-}
-
-static int compare_entries(const void *a, const void *b) {
-        return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* All files, with their contents. */
-static const char *read_tree(void) {
-        size_t len = 0;
-
-        n_entries = 0;
-        assert_int_equal(nftw(folder.path, add_to_tree, 8, FTW_PHYS), 0);
-        qsort(entries, n_entries, sizeof(entries[0]), compare_entries);
-        for (size_t i = 0; i < n_entries; i++) {
-                len += (size_t)snprintf(tree + len, sizeof(tree) - len, "%s", entries[i]);
-                assert_true(len < sizeof(tree));
-                free(entries[i]);
-        }
-        return tree;
-}
-
-static void expect(const char *path, const char *text) {
-        char full[PATH_MAX], found[8192] = "";
-        int fd;
-
-        (void)snprintf(full, sizeof(full), "%s%s", folder.path, path);
-        if (!text) {
-                assert_int_equal(access(full, F_OK), -1);
-                return;
-        }
-        if (readlink(full, found, sizeof(found) - 1) < 0) {
-                fd = open(full, O_RDONLY | O_CLOEXEC);
-                assert_true(fd >= 0);
-                (void)!read(fd, found, sizeof(found) - 1);
-                (void)close(fd);
-        }
-        if (strcmp(text, "*") != 0)
-                assert_string_equal(found, text);
-}
-
-/* --- Passes --- */
-
-struct file {
-        const char *path, *text; /* NULL: there is none; "*": with any contents */
-        bool is_link;
-};
-
-struct files_case {
-        const char *name;
-        enum nb_join_pass pass;
-        enum nb_node_state state; /* for a repair */
-        bool is_joined;           /* starts from the files of a join */
-        bool is_link_lost;
-        struct file before[6], after[12];
-        const char *ca; /* in the record; NULL: that of the join */
-        bool is_env_only;
-        const char *arguments; /* in the record; NULL: that of the join */
-};
-
-static const char *text_of(const char *text) {
-        return text && !strcmp(text, "ca")      ? ca.pem
-               : text && !strcmp(text, "other") ? other_ca.pem
-                                                : text;
-}
-
-static int read_previous(struct nb_record *ret) {
-        struct nb_failure f = { 0 };
-
-        return nb_record_read(folder.fd, PKI, ret, &f);
-}
-
-static void set_record(struct nb_record *record, const char *server, const char *pem) {
-        (void)snprintf(record->node, sizeof(record->node), "a");
-        assert_int_equal(nb_url_parse(server, strlen(server), &record->server), 0);
-        (void)snprintf(record->provenance.endpoint, sizeof(record->provenance.endpoint),
-                       "10.0.0.1:6443");
-        (void)snprintf(record->provenance.token_source, sizeof(record->provenance.token_source),
-                       "a test");
-        (void)snprintf(record->joined_at, sizeof(record->joined_at), "2027-01-01T00:00:00Z");
-        (void)snprintf(record->kubeconfig, sizeof(record->kubeconfig), KUBECONFIG);
-        (void)snprintf(record->arguments, sizeof(record->arguments), "--a=1");
-        (void)snprintf(record->runtime_endpoint, sizeof(record->runtime_endpoint), "unix:///s");
-        (void)snprintf(record->ca, sizeof(record->ca), "%s", pem);
-}
-
-/* As write.c, refresh_install.c and repair.c do. */
-static int run_pass(const struct files_case *c) {
-        _cleanup_(nb_join_files_freep) struct nb_join_files *files = NULL;
-        _cleanup_(nb_freep) struct nb_record *previous = calloc(1, sizeof(*previous));
-        struct nb_node node = { .inspection = { .state = c->state, .node = "a" },
-                                .present = { .is_link_lost = c->is_link_lost } };
-        struct nb_accepted accepted = { 0 };
-        struct nb_failure f = { 0 };
-        int r;
-
-        assert_non_null(previous);
-        r = read_previous(previous);
-        files = nb_join_files_new(&context, c->pass, r > 0 ? previous : NULL);
-        assert_non_null(files);
-        files->is_env_only = c->is_env_only;
-        if (c->pass == NB_PASS_JOIN) {
-                assert_int_equal(nb_secret_copy(&accepted.pem, "certificate", 11), 0);
-                set_record(&files->record, "https://10.0.0.1:6443", ca.pem);
-        } else
-                files->node = &node;
-        if (c->arguments)
-                (void)snprintf(files->record.arguments, sizeof(files->record.arguments), "%s",
-                               c->arguments);
-        if (c->pass == NB_PASS_REFRESH)
-                set_record(&files->record, "https://10.0.0.2:6443", other_ca.pem);
-        if (c->pass != NB_PASS_REPAIR)
-                files->accepted = &accepted;
-        r = nb_join_files_write(files, &f);
-        nb_secret_done(&accepted.pem);
-        return r;
-}
-
-static const struct files_case join = { "", NB_PASS_JOIN };
-
-static void put_before(const struct files_case *c) {
-        folder_make(&folder);
-        context.root_fd = folder.fd;
-        if (c->is_joined)
-                assert_int_equal(run_pass(&join), 1);
-        for (const struct file *file = c->before; file->path; file++) {
-                char full[PATH_MAX];
-
-                (void)snprintf(full, sizeof(full), "%s%s", folder.path, file->path);
-                (void)unlink(full);
-                if (file->is_link)
-                        folder_link(&folder, file->path, file->text);
-                else if (file->text)
-                        folder_put(&folder, file->path, text_of(file->text));
-        }
-}
-
-static void expect_after(const struct files_case *c) {
-        _cleanup_(nb_freep) struct nb_record *record = calloc(1, sizeof(*record));
-
-        for (const struct file *file = c->after; file->path; file++)
-                expect(file->path, text_of(file->text));
-        (void)read_tree();
-        assert_non_null(record);
-        if (read_previous(record) > 0)
-                assert_string_equal(record->ca, text_of(c->ca ? c->ca : "ca"));
-}
-
-#define CONFIG(server) \
-        "apiVersion: v1\nkind: Config\nclusters:\n- name: default-cluster\n  cluster:\n    " \
-        "certificate-authority: \"" CA "\"\n    server: \"" server "\"\ncontexts:\n- name: " \
-        "default-context\n  context:\n    cluster: default-cluster\n    namespace: default\n    " \
-        "user: default-auth\ncurrent-context: default-context\npreferences: {}\nusers:\n- name: " \
-        "default-auth\n  user:\n    client-certificate: \"" LINK "\"\n    client-key: \"" LINK \
-        "\"\n"
-#define OURS CONFIG("https://10.0.0.1:6443")
-#define MOVED CONFIG("https://10.0.0.2:6443")
-#define NAME "KUBELET_NODE_NAME=a\n"
-
-/* What a join leaves, apart from the kubeconfig and its CA. */
-#define REST \
-        { LINK, "*" }, { ENV, NAME }, { FLAGS, ARGUMENTS("--a=1") }, { INSTANCE, SOCKET("/s") }, { \
-                RECORD, "*" \
-        }
-#define ALL { KUBECONFIG, OURS }, { CA, "ca" }, REST
 #define UNPARSED "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 #define REPAIR(state) NB_PASS_REPAIR, NB_NODE_STATE_##state, .is_joined = true
 
@@ -379,24 +169,21 @@ static void completes(void **state) {
 static void knows_its_own_files(void **state) {
         static const enum nb_join_file ours[] = { NB_FILE_CA, NB_FILE_FLAGS, NB_FILE_INSTANCE,
                                                   NB_FILE_KUBECONFIG };
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
         struct nb_join_files *files;
-        struct nb_record *record;
 
         folder_skip_without_lookup();
-        record = calloc(1, sizeof(*record));
-        assert_non_null(record);
         put_before(&(struct files_case){ "", .is_joined = true });
-        assert_int_equal(read_previous(record), 1);
-        (void)snprintf(record->arguments, sizeof(record->arguments), "--a=2");
-        (void)snprintf(record->runtime_endpoint, sizeof(record->runtime_endpoint), "unix:///t");
-        files = nb_join_files_new(&context, NB_PASS_REPAIR, record);
+        assert_int_equal(read_previous(&record), 1);
+        (void)snprintf(record.arguments, sizeof(record.arguments), "--a=2");
+        (void)snprintf(record.runtime_endpoint, sizeof(record.runtime_endpoint), "unix:///t");
+        files = nb_join_files_new(&context, NB_PASS_REPAIR, &record);
         assert_non_null(files);
         for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
                 assert_int_equal(nb_join_files_read(files, ours[i]), 0);
                 assert_true(nb_join_files_is_ours(files, ours[i]));
         }
         nb_join_files_freep(&files);
-        free(record);
         folder_remove(&folder);
 }
 
@@ -404,31 +191,30 @@ static void knows_its_own_files(void **state) {
 static void forgets_no_file_that_is_there(void **state) {
         struct nb_accepted accepted = { 0 };
         struct nb_node node = { .inspection.node = "a" };
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
         struct nb_join_files *files;
-        struct nb_record *record;
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        record = calloc(1, sizeof(*record));
-        assert_non_null(record);
         put_before(&(struct files_case){ "", .is_joined = true });
-        assert_int_equal(read_previous(record), 1);
+        assert_int_equal(read_previous(&record), 1);
         /* The oldest ones are those of the join. */
-        for (unsigned n = record->n_hashes; n < N_ELEMENTS(record->hashes); n++) {
-                memmove(record->hashes[1], record->hashes[0], n * sizeof(record->hashes[0]));
-                memset(record->hashes[0], (int)n, sizeof(record->hashes[0]));
+        for (unsigned n = record.n_hashes; n < N_ELEMENTS(record.hashes); n++) {
+                memmove(record.hashes[1], record.hashes[0], n * sizeof(record.hashes[0]));
+                memset(record.hashes[0], (int)n, sizeof(record.hashes[0]));
         }
-        record->n_hashes = N_ELEMENTS(record->hashes);
-        for (unsigned i = 0; i < N_ELEMENTS(record->hashes); i++) {
-                files = nb_join_files_new(&context, NB_PASS_REFRESH, record);
+        record.n_hashes = N_ELEMENTS(record.hashes);
+        for (unsigned i = 0; i < N_ELEMENTS(record.hashes); i++) {
+                files = nb_join_files_new(&context, NB_PASS_REFRESH, &record);
                 assert_non_null(files);
                 files->node = &node;
                 files->accepted = &accepted;
                 set_record(&files->record, "https://10.0.0.1:6443", i % 2 ? ca.pem : other_ca.pem);
                 assert_int_equal(nb_join_files_write(files, &f), 1);
                 nb_join_files_freep(&files);
-                assert_int_equal(read_previous(record), 1);
-                files = nb_join_files_new(&context, NB_PASS_REFRESH, record);
+                nb_record_done(&record);
+                assert_int_equal(read_previous(&record), 1);
+                files = nb_join_files_new(&context, NB_PASS_REFRESH, &record);
                 assert_non_null(files);
                 assert_int_equal(nb_join_files_read(files, NB_FILE_KUBECONFIG), 0);
                 assert_true(nb_join_files_is_ours(files, NB_FILE_KUBECONFIG));
@@ -436,16 +222,11 @@ static void forgets_no_file_that_is_there(void **state) {
                 assert_true(nb_join_files_is_ours(files, NB_FILE_FLAGS));
                 nb_join_files_freep(&files);
         }
-        free(record);
         folder_remove(&folder);
 }
 
 int main(void) {
-        (void)setenv("TZ", "UTC", true);
-        ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
-        other_ca = pki_make(&(struct pki_options){ .dn = "CN=other", .is_ca = true });
-        context = (struct nb_context){ .node_name = "a", .now = PKI_NOW };
-        nb_settings_init(&context.settings);
+        prepare_context();
         CASES(cases, writes);
         CASES(cases, undoes);
         CASES(cases, completes);

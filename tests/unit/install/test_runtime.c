@@ -32,6 +32,22 @@ static struct runtime_case cases[] = {
         { "a variable as an argument", .config = "containerRuntimeEndpoint: unix:///d\n",
           .command = "/bin/kubelet --container-runtime-endpoint=${A} --config=/config",
           .expected = "unix:///d" },
+        { "an argument after a variable", .environment = "A=--container-runtime-endpoint=unix:///b",
+          .command = "/bin/kubelet $A --container-runtime-endpoint=unix:///a",
+          .expected = "unix:///a" },
+        { "a variable within a word", .environment = "A=unix:///b",
+          .command = "/bin/kubelet --container-runtime-endpoint=${A}", .expected = "unix:///b" },
+        { "a variable in a file, and in the unit",
+          .environment = "A=--container-runtime-endpoint=unix:///b",
+          .file = "#A=x\n  A='--v=2 --container-runtime-endpoint=unix:///c'\n",
+          .command = "/bin/kubelet $A", .expected = "unix:///c" },
+        { "a value on two lines",
+          .file = "A=--v=2 \\\n--container-runtime-endpoint=unix:///c\nB=b\n",
+          .command = "/bin/kubelet $B $A", .expected = "unix:///c" },
+        { "a variable that is not used", .environment = "A=--container-runtime-endpoint=unix:///b",
+          .command = "/bin/kubelet $AB", .expected = DEFAULT },
+        { "a script", .environment = "A=--container-runtime-endpoint=unix:///b",
+          .command = "/bin/start", .expected = "unix:///b" },
         { "another protocol",
           .command = "/bin/kubelet --container-runtime-endpoint=tcp://10.0.0.1:1",
           .expected = DEFAULT },
@@ -141,8 +157,46 @@ static void reads_kubelet_in_pieces(void **state) {
         folder_remove(&folder);
 }
 
+struct socket_case {
+        const char *name;
+        bool is_there[3]; /* containerd, CRI-O, cri-dockerd */
+        const char *expected;
+};
+
+static struct socket_case sockets[] = {
+        { "no socket", { false, false, false }, DEFAULT },
+        { "one socket", { false, true, false }, "unix:///run/crio/crio.sock" },
+        { "several sockets", { false, true, true }, "unix:///run/crio/crio.sock" },
+        { "all sockets", { true, true, true }, DEFAULT },
+};
+
+/* Below another root, no systemd is asked. */
+static void finds_a_socket_that_is_there(void **state) {
+        static const char *const paths[] = { "/run/containerd/containerd.sock",
+                                             "/run/crio/crio.sock", "/run/cri-dockerd.sock" };
+        const struct socket_case *c = *state;
+        struct nb_context context = { 0 };
+        struct nb_runtime runtime;
+        struct folder folder;
+        char path[PATH_MAX];
+
+        folder_skip_without_lookup();
+        folder_make(&folder);
+        context.root_fd = folder.fd;
+        nb_settings_init(&context.settings);
+        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+                folder_locate(&folder, paths[i], path);
+                if (c->is_there[i])
+                        assert_int_equal(mknod(path, S_IFSOCK | 0600, 0), 0);
+        }
+        assert_int_equal(nb_runtime_find(&context, &runtime), 0);
+        assert_string_equal(runtime.endpoint, c->expected);
+        assert_false(runtime.is_remote_needed);
+        folder_remove(&folder);
+}
+
 static void formats_the_file(void **state) {
-        struct nb_buffer text = NB_BUFFER_INIT(NB_INSTANCE_MAX);
+        struct nb_buffer text = NB_BUFFER_INIT(4096);
 
         nb_instance_format("unix:///a", &text);
         assert_string_equal(text.data, "containerRuntimeEndpoint: \"unix:///a\"\n");
@@ -151,6 +205,7 @@ static void formats_the_file(void **state) {
 
 int main(void) {
         CASES(cases, finds_the_socket);
+        CASES(sockets, finds_a_socket_that_is_there);
         CASE(reads_kubelet_in_pieces);
         CASE(formats_the_file);
         return case_run("install runtime");

@@ -4,6 +4,8 @@
 #include "case.h"
 #include "folder.h"
 #include "install/state_directory.h"
+#include "os/clock.h"
+#include "state_files/platform_note.h"
 
 static struct folder folder;
 static struct nb_state opened;
@@ -114,6 +116,66 @@ static void a_planted_folder_holds_up_nothing(void **state) {
         assert_int_equal(faccessat(opened.fd, "pending.key", F_OK, AT_SYMLINK_NOFOLLOW), -1);
 }
 
+static void only_what_is_no_file_of_the_join_is_swept(void **state) {
+        static const struct {
+                const char *name;
+                bool is_left;
+        } rows[] = {
+                { "joined.json", true },       { "pending.key", false },
+                { ".joined.json.tmp", false }, { "kubelet-config.yaml", false },
+                { "refreshed.json", false },   { "other", true },
+        };
+
+        folder_put(&folder, "/private/joined.json", "x");
+        folder_link(&folder, "/private/pending.key", "other");
+        folder_put(&folder, "/private/.joined.json.tmp/x", "");
+        folder_put(&folder, "/secret", "x");
+        assert_int_equal(linkat(folder.fd, "secret", folder.fd, "private/kubelet-config.yaml", 0),
+                         0);
+        assert_int_equal(mkfifoat(folder.fd, "private/refreshed.json", 0600), 0);
+        nb_state_sweep(&opened);
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+                assert_int_equal(nb_state_has(&opened, rows[i].name), rows[i].is_left);
+        assert_int_equal(faccessat(folder.fd, "secret", F_OK, 0), 0);
+}
+
+/* Deeper than the descriptors of a process reach. */
+static void everything_else_is_emptied(void **state) {
+        char deep[PATH_MAX] = "/private/joined.json.old";
+
+        for (unsigned i = 0; i < 100; i++)
+                (void)strcat(deep, "/d");
+        folder_put(&folder, "/private/joined.json", "x");
+        folder_put(&folder, "/secret/x", "");
+        folder_put(&folder, strcat(deep, "/x"), "x");
+        folder_put(&folder, "/private/pending.key/x", "");
+        folder_link(&folder, "/private/link", "../secret");
+        assert_int_equal(fchmodat(folder.fd, "private/pending.key", 0, 0), 0);
+        nb_state_empty(&opened, nb_now_ms());
+        assert_true(nb_state_has(&opened, "link"));
+        nb_state_empty(&opened, NB_TIME_INFINITE);
+        assert_true(nb_state_has(&opened, "joined.json"));
+        assert_int_equal(unlinkat(folder.fd, "private/joined.json", 0), 0);
+        assert_int_equal(unlinkat(folder.fd, "private", AT_REMOVEDIR), 0);
+        assert_int_equal(faccessat(folder.fd, "secret/x", F_OK, 0), 0);
+}
+
+static void parsed(void **state) {
+        struct nb_platform platform;
+        struct nb_failure f = { 0 };
+
+        assert_int_equal(nb_state_parse(&opened, "platform.json", &nb_platform_file, &platform, &f),
+                         -ENOENT);
+        assert_int_equal(f.code, NB_NONE);
+        folder_put(&folder, "/private/platform.json", "{\"platformId\":\"aws\"}");
+        assert_int_equal(nb_state_parse(&opened, "platform.json", &nb_platform_file, &platform, &f),
+                         0);
+        assert_string_equal(platform.platform_id, "aws");
+        folder_put(&folder, "/private/platform.json", "{");
+        assert_true(nb_state_parse(&opened, "platform.json", &nb_platform_file, &platform, &f) < 0);
+        assert_int_equal(f.code, NB_METADATA_MALFORMED);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(regular_file, set_up, tear_down),
@@ -127,6 +189,10 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(emptied_by_known_names, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(a_planted_folder_holds_up_nothing, set_up,
                                                 tear_down),
+                cmocka_unit_test_setup_teardown(only_what_is_no_file_of_the_join_is_swept, set_up,
+                                                tear_down),
+                cmocka_unit_test_setup_teardown(everything_else_is_emptied, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(parsed, set_up, tear_down),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

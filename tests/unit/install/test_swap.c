@@ -124,7 +124,63 @@ static void opening_removes_what_a_crash_left(void **state) {
         tear_down();
 }
 
+struct fail_case {
+        const char *name, *path;
+        int r;
+        bool has_folder; /* the folder that the unit makes writable */
+        enum nb_code code;
+};
+
+static struct fail_case fails[] = {
+        { "a full disk", "/etc/kubernetes/kubelet.conf", -ENOSPC, false, NB_DISK_FULL },
+        { "a folder that the unit does not make writable", "/etc/kubernetes/kubelet.conf", -EROFS,
+          false, NB_DIRECTORY_MISSING },
+        { "a file system that is read-only", "/etc/kubernetes/kubelet.conf", -EROFS, true,
+          NB_TARGET_UNWRITABLE },
+        { "a read-only path of the administrator", "/srv/kubelet.conf", -EROFS, false,
+          NB_TARGET_UNWRITABLE },
+};
+
+static void names_the_cause(void **state) {
+        const struct fail_case *c = *state;
+        struct nb_failure f = { 0 };
+
+        folder_skip_without_lookup();
+        set_up();
+        if (c->has_folder)
+                folder_put(&folder, "/etc/kubernetes/x", "");
+        assert_true(nb_swap_fail_folder(folder.fd, c->path, c->r, &f) < 0);
+        assert_int_equal(f.code, c->code);
+        assert_non_null(strstr(f.detail, c->path));
+        tear_down();
+}
+
+static void knows_what_is_there(void **state) {
+        static const mode_t types[] = { S_IFREG, S_IFLNK, S_IFDIR };
+        struct nb_failure f = { 0 };
+        struct nb_swap swap;
+
+        set_up();
+        swap = new_swap(0600);
+        for (size_t i = 0; i <= N_ELEMENTS(types); i++) {
+                for (size_t j = 0; j < N_ELEMENTS(types); j++)
+                        assert_int_equal(nb_swap_is_at(&swap, types[j]), i > 0 && i - 1 == j);
+                (void)unlinkat(folder.fd, "a", 0);
+                if (i == 0)
+                        folder_put(&folder, "/a", "");
+                else if (i == 1)
+                        folder_link(&folder, "/a", "nowhere");
+                else if (i == 2)
+                        assert_int_equal(mkdirat(folder.fd, "a", 0755), 0);
+        }
+        assert_true(nb_swap_fail("/a", -EACCES, &f) < 0);
+        assert_int_equal(f.code, NB_TARGET_UNWRITABLE);
+        tear_down();
+}
+
 int main(void) {
+        CASES(fails, names_the_cause);
+        CASE(knows_what_is_there);
         CASES(olds, swaps);
         CASE(opening_removes_what_a_crash_left);
         CASE(folder_is_not_moved_away);

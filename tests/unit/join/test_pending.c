@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "join/pending.h"
-#include "kube_api/csr_calls.h"
+#include "kube_calls/csr_calls.h"
 
 #include "case.h"
 

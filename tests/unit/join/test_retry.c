@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/macro.h"
+#include "http/http.h"
 #include "join/retry.h"
-#include "net/http.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define LONGEST_MS 5000
 #define LONGEST 1023 /* the random value that gives the whole delay */

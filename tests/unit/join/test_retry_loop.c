@@ -4,7 +4,7 @@
 
 #include "case.h"
 #include "join/retry.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #define ATTEMPTS_MAX 8
 #define NO_DEADLINE UINT64_MAX
@@ -102,7 +102,23 @@ static void repeats_attempts(void **state) {
                 assert_string_equal(f.detail, current->detail);
 }
 
+/* The first attempt does not wait, and nobody waits past the deadline. */
+static void waits_before_a_retry(void **state) {
+        uint64_t begin_ms = nb_now_ms();
+
+        assert_int_equal(nb_retry_wait(NB_RETRY_POLL, 0, NO_DEADLINE), 0);
+        assert_int_equal(nb_retry_wait(NB_RETRY_POLL, 0, begin_ms), 1);
+        assert_true(nb_now_ms() < begin_ms + 200);
+        begin_ms = nb_now_ms();
+        assert_int_equal(nb_retry_wait(NB_RETRY_STAGE, 1, NO_DEADLINE), 0);
+        assert_true(nb_now_ms() > begin_ms);
+        begin_ms = nb_now_ms();
+        assert_int_equal(nb_retry_wait(NB_RETRY_RESUBMIT, 9, begin_ms + 30), 1);
+        assert_in_range(nb_now_ms() - begin_ms, 29, 5000);
+}
+
 int main(void) {
         CASES(waits, repeats_attempts);
+        CASE(waits_before_a_retry);
         return case_run("retry loop");
 }

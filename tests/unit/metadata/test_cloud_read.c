@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/http.h"
 #include "metadata/cloud_internal.h"
-#include "net/http.h"
-#include "system/clock.h"
+#include "os/clock.h"
 
 #include "case.h"
 #include "cloud_script.h"
@@ -243,6 +243,22 @@ static struct read_case cases[] = {
           { PLAIN, .document = "/doc", .node_name = "a.label" },
           { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "{}" } },
           .node_name = "" },
+        { "a document with a byte order mark",
+          { PLAIN, .document = "/doc", .node_name = "label" },
+          { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "\xef\xbb\xbf{\"label\": \"node-1\"}" } },
+          .node_name = "node-1" },
+        { "a document of a byte order mark",
+          { PLAIN, .document = "/doc", .node_name = "label" },
+          { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "\xef\xbb\xbf" } },
+          .node_name = "" },
+        { "a list where an object has the token",
+          { PLAIN, .document = "/doc", .token = "meta.node-bootstrap-token",
+            .token_place = "metadata item 'node-bootstrap-token'" },
+          { { "GET /doc HTTP/1.1", NULL, OK, "{\"meta\": []}" }, NOTHING } },
+        { "an object where a list has the token",
+          { PLAIN, .document = "/tags", .token = "[name=node-bootstrap-token].value",
+            .token_place = "tag 'node-bootstrap-token'" },
+          { { "GET /tags HTTP/1.1", NULL, OK, "{}" }, NOTHING } },
         { "a document with invalid JSON",
           { PLAIN, .document = "/doc", .node_name = "label" },
           { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "<html>" } },
@@ -381,6 +397,52 @@ static void passes_on_retry_after(void **state) {
         nb_metadata_done(&metadata);
 }
 
+/* A file of the machine needs no request. */
+static void reads_single_values(void **state) {
+        static struct exchange exchanges[] = {
+                { "GET /a HTTP/1.1", NULL, OK, " v w\r\n" },
+                { "GET /b HTTP/1.1", NULL, "404 Not Found", "x" },
+                { "GET /c HTTP/1.1", NULL, OK, "a\nb" },
+                { "GET /d HTTP/1.1", "Accept: text/x", OK, "a\nb" },
+                { NULL, NULL, NULL, NULL },
+        };
+        static const struct nb_cloud_row row = { PLAIN };
+        struct nb_sources here = { 0 };
+        const struct nb_cloud_request request = { .sources = &here,
+                                                  .provider = NB_PROVIDER_HETZNER,
+                                                  .until_ms = nb_now_ms() + 30000 };
+        const struct nb_secret file = { .data = (char[]){ "f" }, .len = 1 };
+        struct nb_metadata metadata = NB_METADATA_INIT;
+        struct nb_secret value = NB_SECRET_INIT;
+        struct nb_cloud_call call;
+        struct nb_failure f = { 0 };
+        char address[SCRIPT_ADDRESS_SIZE];
+
+        script_start(exchanges, address);
+        assert_int_equal(nb_cloud_call_init(&call, &request, &metadata, &f), 0);
+        call.row = &row;
+        call.address = address;
+        assert_int_equal(nb_cloud_get_value(&call, "/a", &value, &f), 1);
+        assert_string_equal(value.data, "v w");
+        nb_secret_done(&value);
+        assert_int_equal(nb_cloud_get_value(&call, "/b", &value, &f), 0);
+        assert_true(nb_cloud_get_value(&call, "/c", &value, &f) < 0);
+        assert_int_equal(f.code, NB_METADATA_MALFORMED);
+        nb_failure_clear(&f);
+        assert_null(value.data);
+        assert_int_equal(nb_cloud_get(&call, "/d", "text/x", 16, &value, &f), 1);
+        assert_string_equal(value.data, "a\nb");
+        nb_secret_done(&value);
+        assert_int_equal(nb_sources_put(&here, NB_SOURCE_FILE, NB_PLATFORM_TOKEN, 0600, &file), 0);
+        assert_int_equal(nb_cloud_get(&call, NB_PLATFORM_TOKEN, NULL, 16, &value, &f), 1);
+        assert_string_equal(value.data, "f");
+        nb_secret_done(&value);
+        nb_cloud_call_done(&call);
+        script_stop();
+        nb_sources_done(&here);
+        nb_metadata_done(&metadata);
+}
+
 /* Each row is complete: a mistake in a new row is found here and not on a machine of that cloud. */
 static void rows_are_complete(void **state) {
         for (size_t i = NB_PROVIDER_AUTO + 1; i < _NB_PROVIDER_N; i++) {
@@ -412,6 +474,7 @@ int main(void) {
         CASE(uses_the_second_address);
         CASE(reports_the_first_address);
         CASE(passes_on_retry_after);
+        CASE(reads_single_values);
         CASE(rows_are_complete);
         return case_run("metadata/read");
 }

@@ -230,8 +230,38 @@ static void every_provider_has_a_case(void **state) {
                         fail_msg("no row has %s", nb_provider_names[i]);
 }
 
+/* node-bootstrap-platform.service has the last word about the machine. */
+static void reads_what_root_has_found(void **state) {
+        static const struct {
+                const char *note;
+                const char *volume;
+                enum nb_code code;
+        } rows[] = {
+                { "{\"version\":1,\"volume\":\"cidata\"}", "cidata", NB_NONE },
+                { "{", "", NB_METADATA_MALFORMED },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                char text[64];
+                const struct nb_secret note = { .data = text, .len = strlen(rows[i].note) };
+                struct nb_sources sources = { 0 };
+                struct nb_machine machine = { 0 };
+                struct nb_failure f = { 0 };
+
+                (void)strcpy(text, rows[i].note);
+                assert_int_equal(
+                        nb_sources_put(&sources, NB_SOURCE_FILE, NB_PLATFORM_NOTE, 0644, &note), 0);
+                assert_int_equal(nb_machine_read(&sources, &machine, &f) < 0,
+                                 rows[i].code != NB_NONE);
+                assert_int_equal(f.code, rows[i].code);
+                assert_string_equal(machine.platform.volume, rows[i].volume);
+                nb_sources_done(&sources);
+        }
+}
+
 int main(void) {
         CASES(cases, recognises);
         CASE(every_provider_has_a_case);
+        CASE(reads_what_root_has_found);
         return case_run("metadata/recognise");
 }

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "http/http.h"
 #include "metadata/cloud_internal.h"
-#include "net/http.h"
-#include "system/clock.h"
-#include "system/sources.h"
+#include "os/clock.h"
+#include "os/sources.h"
 
 #include "case.h"
 #include "cloud_script.h"
@@ -321,6 +321,33 @@ static void knows_which_values_a_provider_has(void **state) {
 
                 assert_int_equal(nb_cloud_has_node_name(provider), provider != NB_PROVIDER_VMWARE);
                 assert_int_equal(nb_cloud_has_provider_id(provider), !has_files);
+                /* The place is for the message about a token, so there is one wherever there is
+                 * the other. */
+                assert_int_equal(nb_cloud_token_place(provider) != NULL,
+                                 nb_cloud_rows[provider].token != NULL);
+        }
+}
+
+/* The case of a resource group is not the same in all answers. */
+static void edits_azure_ids(void **state) {
+        static const struct {
+                const char *id, *expected;
+        } rows[] = {
+                { "/subscriptions/S/resourceGroups/My_G/providers/V/x",
+                  "/subscriptions/S/resourceGroups/my_g/providers/V/x" },
+                { "/S/RESOURCEGROUPS/G(1)", "/S/RESOURCEGROUPS/g(1)" },
+                { "/S/resourceGroups/", "/S/resourceGroups/" },
+                { "/S/resourceGroups", "/S/resourceGroups" },
+                { "/S/xresourceGroups/G/V", "/S/xresourceGroups/G/V" },
+                { "", "" },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                char id[64];
+
+                (void)snprintf(id, sizeof(id), "%s", rows[i].id);
+                nb_cloud_edit_azure_id(id);
+                assert_string_equal(id, rows[i].expected);
         }
 }
 
@@ -333,5 +360,6 @@ int main(void) {
         CASE(every_provider_has_a_case);
         CASES(files, reads_files);
         CASE(knows_which_values_a_provider_has);
+        CASE(edits_azure_ids);
         return case_run("metadata/cloud_requests");
 }

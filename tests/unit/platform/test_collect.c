@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "files/platform_note.h"
 #include "platform/collect.h"
+#include "state_files/platform_note.h"
 #include "tool.h"
 
 #define VALUES "case $1 in *token) echo T;; *userdata) echo U;; esac"

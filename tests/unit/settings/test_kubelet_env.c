@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "folder.h"
 #include "settings/kubelet_env.h"
-
-#include "case.h"
+#include "settings/kubelet_unit.h"
 
 static void formats_the_name(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64);
@@ -89,10 +89,107 @@ static void checks_argument(void **state) {
                 c->is_valid);
 }
 
+static void reads_paths(void **state) {
+        static char large[64 * 1024 + 2];
+        static const struct {
+                const char *text; /* NULL: no file */
+                int expected;
+                const char *kubeconfig;
+        } rows[] = {
+                { NULL, 0, "/etc/kubernetes/kubelet.conf" },
+                { "", 0, "/etc/kubernetes/kubelet.conf" },
+                { "NODE_BOOTSTRAP_KUBECONFIG=/srv/k\nKUBELET_NODE_NAME=a\n", 1, "/srv/k" },
+                { "NODE_BOOTSTRAP_KUBECONFIG=/srv/k\nKUBELET_NODE", 0, "/srv/k" },
+                { large, 0, "/etc/kubernetes/kubelet.conf" },
+        };
+        struct nb_kubelet_paths paths;
+        struct folder folder;
+
+        memset(large, '\n', sizeof(large) - 1);
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                folder_make(&folder);
+                if (rows[i].text)
+                        folder_put(&folder, NB_KUBELET_ENV_PATH, rows[i].text);
+                assert_int_equal(nb_kubelet_env_read_paths(folder.fd, &paths), rows[i].expected);
+                assert_string_equal(paths.kubeconfig, rows[i].kubeconfig);
+                folder_remove(&folder);
+        }
+}
+
+/* --- The arguments of kubelet's unit --- */
+
+struct find_case {
+        const char *name;
+        const char *arguments;
+        const char *value; /* of --config; NULL: there is none */
+};
+
+static struct find_case finds[] = {
+        { "find: after '='", "kubelet --config=/a --v=2", "/a" },
+        { "find: after a blank", "kubelet --config /a --v=2", "/a" },
+        { "find: after two blanks", "kubelet --config  /a", "/a" },
+        { "find: an empty value", "kubelet --config= --v=2", "" },
+        { "find: the last one", "kubelet --config=/a\nX=--config=/b --config=/c\n", "/c" },
+        { "find: the last one, which is empty", "--config=/a --config=\n", "" },
+        { "find: in quotes", "KUBELET_EXTRA_ARGS=\"--config=/a\"\n", "/a" },
+        { "find: a value in quotes", "X='--config=\"/a\" --v=2'\n", "/a" },
+        { "find: no value", "kubelet --config", NULL },
+        { "find: a longer name", "kubelet --config-dir=/a --configs=/b", NULL },
+        { "find: the end of another name", "kubelet x--config=/a", NULL },
+        { "find: nothing", "", NULL },
+        { "find: no arguments are known", NULL, NULL },
+        { "find: a long value is cut", "--config=/23456789012345678", "/234567" },
+};
+
+static void finds_argument(void **state) {
+        const struct find_case *c = *state;
+        char value[8] = "before";
+
+        assert_int_equal(nb_kubelet_find_argument(c->arguments, "--config", value, sizeof(value)),
+                         c->value != NULL);
+        assert_string_equal(value, c->value ? c->value : "before");
+}
+
+static void put_list(struct nb_unit *unit, enum nb_unit_list list, const char *text, size_t size) {
+        unit->lists[list] = (struct nb_buffer)NB_BUFFER_INIT(1024);
+        nb_buffer_append(&unit->lists[list], text, size);
+}
+#define PUT_LIST(list, text) put_list(&unit, list, text, sizeof(text))
+
+/* A file that is not there is skipped, and an argument in a comment is not in force. */
+static void reads_arguments(void **state) {
+        static const char file[] = "A=--config=/file\n# A=--config=/comment\n \t;x\n\n"
+                                   "B=1 # --v=1";
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(1024),
+                                                   small = NB_BUFFER_INIT(24);
+        struct nb_secret content = { .data = (char *)(uintptr_t)file, .len = strlen(file) };
+        struct nb_sources sources = { 0 };
+        struct nb_unit unit = { 0 };
+        char value[16];
+
+        PUT_LIST(NB_UNIT_COMMAND,
+                 "/bin/kubelet\0kubelet\0--config=/unit\0$X\0$A\0-${B}-${B}\0-$B\0$NO");
+        PUT_LIST(NB_UNIT_ENVIRONMENT, "X=--config=/environment");
+        PUT_LIST(NB_UNIT_ENVIRONMENT_FILES, "/no/such/file\0/a b");
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, "/a b", 0600, &content), 0);
+        nb_kubelet_read_arguments(&sources, &unit, &text);
+        assert_string_equal(text.data, "/bin/kubelet kubelet --config=/unit --config=/environment "
+                                       "--config=/file -1 # --v=1-1 # --v=1 -$B $NO \n");
+        assert_true(nb_kubelet_find_argument(text.data, "--config", value, sizeof(value)));
+        assert_string_equal(value, "/file");
+        nb_kubelet_read_arguments(&sources, &unit, &small);
+        assert_int_equal(small.error, -E2BIG);
+        nb_unit_done(&unit);
+        nb_sources_done(&sources);
+}
+
 int main(void) {
         CASE(formats_the_name);
         CASE(finds_paths_that_are_not_the_default);
         CASE(finds_no_path);
+        CASE(reads_paths);
         CASES(arguments, checks_argument);
+        CASES(finds, finds_argument);
+        CASE(reads_arguments);
         return case_run("kubelet_env");
 }

@@ -24,9 +24,7 @@ struct metadata_case {
         "config.yaml on the machine"
 #define OPTION "expected cloud-provider, max-pods, node-ip or node-labels in metadata, found "
 #define ELSEWHERE "; for another option, set it in config.yaml on the machine"
-#define TOKEN_ \
-        "what looks like a bootstrap token, which belongs in the credential " \
-        "node-bootstrap.token"
+#define TOKEN_ "what may be a token; a token belongs in the credential node-bootstrap.token"
 #define URL "expected an https URL in metadata, found "
 
 static struct metadata_case cases[] = {
@@ -43,7 +41,7 @@ static struct metadata_case cases[] = {
         { "metadata: a path of a discovery file", HEAD "discovery: {file: /etc/shadow}\n",
           NB_SETTINGS_INVALID,
           "x:3: discovery.file: " URL
-          "'/etc/shadow'; for a path, set it in config.yaml on the machine" },
+          "11 characters; for a path, set it in config.yaml on the machine" },
         { "metadata: a CA file of a URL", HEAD "discovery: {urlCAFile: /a}\n", NB_SETTINGS_INVALID,
           "x:3: discovery.urlCAFile: " FOREIGN },
         { "metadata: a bootstrap kubeconfig", HEAD "bootstrap: {kubeconfig: /a}\n",
@@ -66,13 +64,13 @@ static struct metadata_case cases[] = {
           "x:3: metadata.provider: " FOREIGN },
         { "metadata: an option that gives root",
           HEAD "kubelet: {extraArgs: ['node-ip=10.0.0.1', 'config=/a']}\n", NB_SETTINGS_INVALID,
-          "x:3: kubelet.extraArgs[1]: " OPTION "'config'" ELSEWHERE },
+          "x:3: kubelet.extraArgs[1]: " OPTION "6 characters" ELSEWHERE },
         { "metadata: an option that an allowed one is a prefix of",
           HEAD "kubelet: {extraArgs: ['node-ip2=a']}\n", NB_SETTINGS_INVALID,
-          "x:3: kubelet.extraArgs[0]: " OPTION "'node-ip2'" ELSEWHERE },
+          "x:3: kubelet.extraArgs[0]: " OPTION "8 characters" ELSEWHERE },
         { "metadata: an option that is a prefix of an allowed one",
           HEAD "kubelet: {extraArgs: ['node=a']}\n", NB_SETTINGS_INVALID,
-          "x:3: kubelet.extraArgs[0]: " OPTION "'node'" ELSEWHERE },
+          "x:3: kubelet.extraArgs[0]: " OPTION "4 characters" ELSEWHERE },
         { "metadata: a k3s token in an option is not quoted",
           HEAD "kubelet: {extraArgs: ['foo=K10" HASH "::server:password']}\n", NB_SETTINGS_INVALID,
           "x:3: kubelet.extraArgs[0]: " OPTION "'foo'" ELSEWHERE },
@@ -82,7 +80,8 @@ static struct metadata_case cases[] = {
         { "metadata: a k3s token in a path is not quoted",
           HEAD "discovery: {file: '/etc/K10" HASH "::server:password'}\n", NB_SETTINGS_INVALID,
           "x:3: discovery.file: " URL TOKEN_ "; for a path, set it in config.yaml on the machine" },
-        { "metadata: an unknown key", HEAD "a: b\n", NB_SETTINGS_INVALID, "x:3: a: unknown key" },
+        { "metadata: an unknown key", HEAD "a: b\n", NB_SETTINGS_INVALID,
+          "x:3: unknown key ('a')" },
         { "metadata: a JoinConfiguration",
           JOIN "caCertPath: /etc/kubernetes/pki/ca.crt\n"
                "discovery: {bootstrapToken: {token: " TOKEN
@@ -100,7 +99,7 @@ static struct metadata_case cases[] = {
         { "metadata: an option in a JoinConfiguration that gives root",
           JOIN "nodeRegistration: {kubeletExtraArgs: [{name: config, value: /a}]}\n",
           NB_SETTINGS_INVALID,
-          "x:3: nodeRegistration.kubeletExtraArgs[0]: " OPTION "'config'" ELSEWHERE },
+          "x:3: nodeRegistration.kubeletExtraArgs[0]: " OPTION "6 characters" ELSEWHERE },
 };
 
 static int merge(struct nb_settings *settings, const struct nb_settings_source *source,
@@ -181,7 +180,7 @@ static struct key_case key_cases[] = {
           "n" },
         { "key: not in the document", "node: {name: n}\n", "" },
         { "key: another version", "key:\n  apiVersion: node-bootstrap/v9\n", "",
-          "x:2: apiVersion: expected node-bootstrap/v1, found 'node-bootstrap/v9'" },
+          "x:2: apiVersion: expected node-bootstrap/v1, found 17 characters" },
         { "key: an error, in the line of the whole document", "a: b\n\nkey:\n  timeout: true\n", "",
           "x:4: timeout: expected " },
 };
@@ -229,7 +228,7 @@ static struct token_case tokens_of_documents[] = {
         { "bootstrap.token: in an exposed file", TOKEN, true, NB_TOKEN_EXPOSED,
           "other users can read this file; it must not contain a token" },
         { "bootstrap.token: too short", "abcdef.0123456789abcde", false, NB_TOKEN_MALFORMED,
-          FORM ": it has 6 characters before the dot and 15 after it, expected 6 and 16" },
+          FORM ": 1 character is missing after the dot" },
         { "bootstrap.token: two newlines", "\"" TOKEN "\\n\\n\"", false, NB_TOKEN_MALFORMED,
           FORM ": its character 24 is a newline" },
         { "bootstrap.token: a list", "[" TOKEN "]", false, NB_TOKEN_MALFORMED,
@@ -237,7 +236,10 @@ static struct token_case tokens_of_documents[] = {
         { "bootstrap.token: a mapping", "{a: " TOKEN "}", false, NB_TOKEN_MALFORMED,
           FORM ": it is a mapping" },
         { "bootstrap.token: one of k3s with a short hash", "K100123456789abcdef::node:x", false,
-          NB_TOKEN_MALFORMED, FORM_OF_K3S ": the part between K10 and '::' is not 64 hex digits" },
+          NB_TOKEN_MALFORMED,
+          FORM_OF_K3S ": the part between K10 and '::' is not 64 hex digits; the full token of "
+                      "`k3s token create` or "
+                      "/var/lib/rancher/k3s/server/node-token begins with K10 and 64 hex digits" },
         { "bootstrap.token: the ciphertext of systemd-creds",
           "0123456789012345678901AAAAABAAAADAAAABAAAA0123", false, NB_TOKEN_MALFORMED,
           FORM ": it is encrypted" },
@@ -271,6 +273,26 @@ static void takes_token(void **state) {
                 assert_int_equal(tokens.discovery.data != NULL, are_wanted && c->token);
                 if (tokens.discovery.data)
                         assert_string_equal(tokens.discovery.data, c->token);
+        }
+}
+
+/* Nobody can correct it on the machine. */
+static void a_token_in_metadata_is_malformed_metadata(_unused_ void **state) {
+        const struct nb_settings_source source = { .origin = "x", .is_metadata = true };
+        static const char *const texts[] = {
+                HEAD "bootstrap: {token: abc}\n",
+                HEAD "bootstrap: {token: K10abc}\n",
+                JOIN "discovery: {tlsBootstrapToken: abc}\n",
+                JOIN "discovery: {bootstrapToken: {token: [" TOKEN "]}}\n",
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
+                struct nb_settings settings;
+                struct nb_failure f = {};
+
+                nb_settings_init(&settings);
+                assert_true(merge(&settings, &source, texts[i], &f) < 0);
+                assert_int_equal(f.code, NB_METADATA_MALFORMED);
         }
 }
 
@@ -322,6 +344,7 @@ int main(void) {
         CASE(a_document_on_the_machine_overrides_metadata);
         CASES(key_cases, takes_value_of_key);
         CASES(tokens_of_documents, takes_token);
+        CASE(a_token_in_metadata_is_malformed_metadata);
         CASE(an_empty_token_removes_a_weaker_one);
         CASE(forgets_tokens);
         return case_run("settings_metadata");

@@ -36,11 +36,36 @@ struct value_case {
 #define ARGUMENT \
         "expected NAME=VALUE without leading dashes, and without blanks, quotes, '\\' and '$' " \
         "in it, found "
-#define TOKEN_ \
-        "what looks like a bootstrap token, which belongs in the credential " \
-        "node-bootstrap.token"
+#define OWNED "node-bootstrap sets this option; "
+#define TOKEN_ "what may be a token; a token belongs in the credential node-bootstrap.token"
+
+#define NAME "expected a DNS-1123 subdomain (letters, digits, '-' and '.', at most 253), found "
+#define ENDPOINT "expected HOST:PORT without https://, an IPv6 address in brackets, found "
 
 static struct value_case values[] = {
+        /* Everybody can read these values, so none is a token, whole or cut. */
+        { "name: a worker", "node", "name", "worker-1", NULL },
+        { "name: of an instance", "node", "name", "ip-10-0-0-1", NULL },
+        { "name: of Cluster API", "node", "name", "md-0-5d8f9c7b6d-x7k2m", NULL },
+        { "name: letters and digits", "node", "name", "lon3k8sworker001", NULL },
+        { "name: in a cluster", "node", "name", "node01.k8s01", NULL },
+        { "name: a token", "node", "name", "g1h2i3.4k5l6m7n8o9p0q1r", NAME TOKEN_ },
+        { "name: a token that is cut", "node", "name", "g1h2i3.4k5l6m7n", NAME TOKEN_ },
+        { "name: a token without its first characters", "node", "name", "2i3.4k5l6m7n8o9p0q1r",
+          NAME TOKEN_ },
+        { "name: more than a token", "node", "name", "g1h2i3.4k5l6m7n8o9p0q1r.example.com", NULL },
+        { "endpoint: a long name", "discovery", "endpoints",
+          "['api.cluster1.mycompanyinternal.com:6443']", NULL },
+        { "endpoint: a token that is cut", "discovery", "endpoints", "['g1h2i3.4k5l6m7n8:6443']",
+          "[0]: " ENDPOINT TOKEN_ },
+        { "endpoint: a token without a port", "discovery", "endpoints",
+          "['a:1', g1h2i3.4k5l6m7n8o]", "[1]: " ENDPOINT TOKEN_ },
+        { "taint: a token that is cut, as the key", "node", "taints",
+          "['g1h2i3.4k5l6m7n:NoExecute']", "[0]: " TAINT TOKEN_ },
+        { "taint: as the value", "node", "taints", "['a=g1h2i3.4k5l6m7n8:NoExecute']",
+          "[0]: " TAINT TOKEN_ },
+        { "criSocket: a token that is cut", "kubelet", "criSocket", "/run/g1h2i3.4k5l6m7n8o9",
+          SOCKET TOKEN_ },
         { "file: a path", "discovery", "file", "/etc/cluster-info.yaml", NULL },
         { "file: none", "discovery", "file", "''", NULL },
         { "file: a URL", "discovery", "file", "https://info.example.com/a/cluster-info.yaml",
@@ -49,27 +74,27 @@ static struct value_case values[] = {
         { "file: standard input", "discovery", "file", "'-'",
           FILE_ "'-'; only `node-bootstrap setup --discovery-file=-` reads standard input" },
         { "file: a URL without TLS", "discovery", "file", "http://a/x",
-          FILE_ "'http://a/x'; without TLS, anyone on the network could have written it" },
+          FILE_ "10 characters; without TLS, anyone on the network could have written it" },
         { "file: a URL of another scheme", "discovery", "file", "ftp://a/x", FILE_ "'ftp://a/x'" },
         { "file: a relative path", "discovery", "file", "cluster-info.yaml",
-          FILE_ "'cluster-info.yaml'" },
+          FILE_ "17 characters" },
         { "file: a path upwards", "discovery", "file", "/etc/../x", FILE_ "'/etc/../x'" },
         { "file: a URL with a password is not quoted", "discovery", "file", "https://u:secret@a/x",
           FILE_ "a URL with a user or a query" },
         { "file: a URL with a signature is not quoted", "discovery", "file", "https://a/x?secret=1",
           FILE_ "a URL with a user or a query" },
         { "file: a URL with a fragment", "discovery", "file", "'https://a/x#y'",
-          FILE_ "'https://a/x#y'" },
+          FILE_ "13 characters" },
         { "file: nothing", "discovery", "file", "", FILE_ "nothing" },
         { "file: a list", "discovery", "file", "[/a]", FILE_ "a list" },
         { "urlCAFile: a path", "discovery", "urlCAFile", "/etc/ca.crt", NULL },
         { "urlCAFile: none", "discovery", "urlCAFile", "''", NULL },
         { "urlCAFile: a relative path", "discovery", "urlCAFile", "ca.crt", PATH "'ca.crt'" },
-        { "urlCAFile: a URL", "discovery", "urlCAFile", "https://a/x", PATH "'https://a/x'" },
+        { "urlCAFile: a URL", "discovery", "urlCAFile", "https://a/x", PATH "11 characters" },
         { "kubeconfig: a path", "bootstrap", "kubeconfig", "/etc/kubernetes/kubeconfig", NULL },
         { "kubeconfig: none", "bootstrap", "kubeconfig", "''", NULL },
         { "kubeconfig: a relative path", "bootstrap", "kubeconfig", "./kubeconfig",
-          PATH "'./kubeconfig'" },
+          PATH "12 characters" },
         { "providerID: AWS's", "kubelet", "providerID", "aws:///eu-west-1a/i-0123456789abcdef0",
           NULL },
         { "providerID: OpenStack's", "kubelet", "providerID",
@@ -96,16 +121,16 @@ static struct value_case values[] = {
         { "provider: an unknown one", "metadata", "provider", "ec2", PROVIDER "'ec2'" },
         { "provider: nothing", "metadata", "provider", "''", PROVIDER "''" },
         { "nodeName: true", "metadata", "nodeName", "true", NULL },
-        { "nodeName: a name", "metadata", "nodeName", "node-1", BOOLEAN "'node-1' (a string)" },
+        { "nodeName: a name", "metadata", "nodeName", "node-1", BOOLEAN "6 characters (a string)" },
         { "metadata.providerID: true", "metadata", "providerID", "true", NULL },
         { "metadata.providerID: an ID", "metadata", "providerID", "aws:///a",
           BOOLEAN "'aws:///a' (a string)" },
         { "discard: true", "token", "discard", "true", NULL },
-        { "discard: never", "token", "discard", "never", BOOLEAN "'never' (a string)" },
+        { "discard: never", "token", "discard", "never", BOOLEAN "5 characters (a string)" },
         { "type: auto", "cluster", "type", "auto", NULL },
         { "type: kubernetes", "cluster", "type", "kubernetes", NULL },
         { "type: k3s", "cluster", "type", "k3s", NULL },
-        { "type: another", "cluster", "type", "rke2", TYPE "'rke2'" },
+        { "type: another", "cluster", "type", "rke2", TYPE "4 characters" },
         { "type: upper case", "cluster", "type", "K3S", TYPE "'K3S'" },
         { "type: empty", "cluster", "type", "''", TYPE "''" },
         { "type: a k3s token is not quoted", "cluster", "type", "K10abc::server:secret",
@@ -121,10 +146,11 @@ static struct value_case values[] = {
         { "criSocket: a path", "kubelet", "criSocket", "/run/crio/crio.sock", NULL },
         { "criSocket: a URL", "kubelet", "criSocket", "unix:///run/crio/crio.sock", NULL },
         { "criSocket: none", "kubelet", "criSocket", "''", NULL },
-        { "criSocket: only the scheme", "kubelet", "criSocket", "unix://", SOCKET "'unix://'" },
-        { "criSocket: a relative path", "kubelet", "criSocket", "crio.sock", SOCKET "'crio.sock'" },
+        { "criSocket: only the scheme", "kubelet", "criSocket", "unix://", SOCKET "7 characters" },
+        { "criSocket: a relative path", "kubelet", "criSocket", "crio.sock",
+          SOCKET "9 characters" },
         { "criSocket: two slashes", "kubelet", "criSocket", "unix://run/crio.sock",
-          SOCKET "'unix://run/crio.sock'" },
+          SOCKET "20 characters" },
         { "criSocket: TCP", "kubelet", "criSocket", "tcp://10.0.0.1:1",
           SOCKET "'tcp://10.0.0.1:1'" },
         { "criSocket: a blank", "kubelet", "criSocket", "/run/a b", SOCKET "'/run/a b'" },
@@ -145,36 +171,36 @@ static struct value_case values[] = {
           NULL },
         { "taints: one key and effect twice", "node", "taints",
           "['a=b:NoSchedule', 'a=c:NoSchedule']",
-          "[1]: expected each one once, found 'a=c:NoSchedule'" },
+          "[1]: expected each one once, found 14 characters" },
         { "taints: text", "node", "taints", "'a:NoSchedule'",
-          "expected a list of strings, found 'a:NoSchedule' (a string)" },
+          "expected a list of strings, found 12 characters (a string)" },
         { "taints: a mapping, as kubeadm has it", "node", "taints", "[{key: a}]",
           "[0]: " TAINT "a mapping" },
         { "taints: no effect", "node", "taints", "['a=b']", "[0]: " TAINT "'a=b'" },
         { "taints: an empty effect", "node", "taints", "['a=b:']", "[0]: " TAINT "'a=b:'" },
         { "taints: an unknown effect", "node", "taints", "['a=b:NoScheduling']",
-          "[0]: " TAINT "'a=b:NoScheduling'" },
+          "[0]: " TAINT "16 characters" },
         { "taints: two effects", "node", "taints", "['a=b:NoSchedule:NoExecute']",
-          "[0]: " TAINT "'a=b:NoSchedule:NoExecute'" },
-        { "taints: no key", "node", "taints", "[':NoSchedule']", "[0]: " TAINT "':NoSchedule'" },
+          "[0]: " TAINT "24 characters" },
+        { "taints: no key", "node", "taints", "[':NoSchedule']", "[0]: " TAINT "11 characters" },
         { "taints: no name", "node", "taints", "['example.com/:NoSchedule']",
-          "[0]: " TAINT "'example.com/:NoSchedule'" },
+          "[0]: " TAINT "23 characters" },
         { "taints: no prefix", "node", "taints", "['/a:NoSchedule']",
-          "[0]: " TAINT "'/a:NoSchedule'" },
+          "[0]: " TAINT "13 characters" },
         { "taints: two slashes", "node", "taints", "['a/b/c:NoSchedule']",
-          "[0]: " TAINT "'a/b/c:NoSchedule'" },
+          "[0]: " TAINT "16 characters" },
         { "taints: a prefix in upper case", "node", "taints", "['Example/a:NoSchedule']",
-          "[0]: " TAINT "'Example/a:NoSchedule'" },
+          "[0]: " TAINT "20 characters" },
         { "taints: a name that ends with a dash", "node", "taints", "['a-:NoSchedule']",
-          "[0]: " TAINT "'a-:NoSchedule'" },
+          "[0]: " TAINT "13 characters" },
         { "taints: a name that is too long", "node", "taints", "['" SIXTY "aaaa:NoSchedule']",
-          "[0]: " TAINT "'" SIXTY "aaaa:NoSchedule'" },
+          "[0]: " TAINT "75 characters" },
         { "taints: a value with a comma, which would begin another taint", "node", "taints",
-          "['a=b,c:NoSchedule']", "[0]: " TAINT "'a=b,c:NoSchedule'" },
+          "['a=b,c:NoSchedule']", "[0]: " TAINT "16 characters" },
         { "taints: a value with a blank", "node", "taints", "['a=b c:NoSchedule']",
-          "[0]: " TAINT "'a=b c:NoSchedule'" },
+          "[0]: " TAINT "16 characters" },
         { "taints: a second value", "node", "taints", "['a=b=c:NoSchedule']",
-          "[0]: " TAINT "'a=b=c:NoSchedule'" },
+          "[0]: " TAINT "16 characters" },
 
         { "arguments: none", "kubelet", "extraArgs", "[]", NULL },
         { "arguments: some", "kubelet", "extraArgs",
@@ -184,18 +210,17 @@ static struct value_case values[] = {
         { "arguments: an empty value", "kubelet", "extraArgs", "['cloud-provider=']", NULL },
         { "arguments: an option that begins like one of ours", "kubelet", "extraArgs",
           "['cert-dir-x=1']", NULL },
-        { "arguments: the same twice", "kubelet", "extraArgs", "['v=1', 'v=2']",
-          "[1]: expected each one once, found 'v=2'" },
+        { "arguments: a name twice", "kubelet", "extraArgs", "['v=1', 'v=2', 'v=1']", NULL },
         { "arguments: no value", "kubelet", "extraArgs", "[rotate-certificates]",
-          "[0]: " ARGUMENT "'rotate-certificates'" },
+          "[0]: " ARGUMENT "19 characters" },
         { "arguments: no name", "kubelet", "extraArgs", "['=a']", "[0]: " ARGUMENT "'=a'" },
         { "arguments: dashes", "kubelet", "extraArgs", "['--v=1']", "[0]: " ARGUMENT "'--v=1'" },
         { "arguments: an underscore", "kubelet", "extraArgs", "['hostname_override=a']",
-          "[0]: " ARGUMENT "'hostname_override=a'" },
+          "[0]: " ARGUMENT "19 characters" },
         { "arguments: a digit at the beginning", "kubelet", "extraArgs", "['1a=b']",
           "[0]: " ARGUMENT "'1a=b'" },
         { "arguments: a capital letter", "kubelet", "extraArgs", "['nodeIP=b']",
-          "[0]: " ARGUMENT "'nodeIP=b'" },
+          "[0]: " ARGUMENT "8 characters" },
         { "arguments: a blank", "kubelet", "extraArgs", "['a=b --c=d']",
           "[0]: " ARGUMENT "'a=b --c=d'" },
         { "arguments: a quote", "kubelet", "extraArgs", "[\"a=b'c\"]", "[0]: " ARGUMENT "'a=b'c'" },
@@ -207,23 +232,20 @@ static struct value_case values[] = {
         { "arguments: a line end", "kubelet", "extraArgs", "[\"a=b\\nX=1\"]",
           "[0]: " ARGUMENT "'a=b?X=1'" },
         { "arguments: kubeconfig", "kubelet", "extraArgs", "['kubeconfig=/x']",
-          "[0]: " ARGUMENT "'kubeconfig=/x'; see kubelet.kubeconfig" },
+          "[0]: " OWNED "see kubelet.kubeconfig" },
         { "arguments: bootstrap-kubeconfig", "kubelet", "extraArgs", "['bootstrap-kubeconfig=/x']",
-          "[0]: " ARGUMENT
-          "'bootstrap-kubeconfig=/x'; kubelet would join on its own, see bootstrap.kubeconfig" },
+          "[0]: " OWNED "kubelet would join on its own, see bootstrap.kubeconfig" },
         { "arguments: cert-dir", "kubelet", "extraArgs", "['cert-dir=/x']",
-          "[0]: " ARGUMENT "'cert-dir=/x'; see kubelet.certificateDirectory" },
+          "[0]: " OWNED "see kubelet.certificateDirectory" },
         { "arguments: hostname-override", "kubelet", "extraArgs", "['hostname-override=x']",
-          "[0]: " ARGUMENT
-          "'hostname-override=x'; see node.name (nodeRegistration.name of a JoinConfiguration)" },
+          "[0]: " OWNED "see node.name (nodeRegistration.name of a JoinConfiguration)" },
         { "arguments: register-with-taints", "kubelet", "extraArgs",
           "['register-with-taints=a:NoSchedule']",
-          "[0]: " ARGUMENT "'register-with-taints=a:NoSchedule'; see node.taints "
+          "[0]: " OWNED "see node.taints "
           "(nodeRegistration.taints of a JoinConfiguration)" },
         { "arguments: container-runtime-endpoint", "kubelet", "extraArgs",
           "['container-runtime-endpoint=/x']",
-          "[0]: " ARGUMENT
-          "'container-runtime-endpoint=/x'; see kubelet.criSocket (nodeRegistration.criSocket of a "
+          "[0]: " OWNED "see kubelet.criSocket (nodeRegistration.criSocket of a "
           "JoinConfiguration)" },
         { "arguments: a token is not quoted", "kubelet", "extraArgs",
           "['a= abcdef.0123456789abcdef']", "[0]: " ARGUMENT TOKEN_ },
@@ -302,7 +324,7 @@ static void limits_lists(void **state) {
         merge_numbered("node", "taints", "k", ":NoExecute", NB_SETTINGS_TAINTS_MAX + 1, &f);
         assert_string_equal(
                 f.detail,
-                "x.yaml:21: node.taints[16]: expected at most 16 entries, found 'k16:NoExecute'");
+                "x.yaml:21: node.taints[16]: expected at most 16 entries, found 13 characters");
         nb_failure_clear(&f);
         merge_numbered("kubelet", "extraArgs", "a", "=b", NB_SETTINGS_EXTRA_ARGS_MAX, &f);
         assert_string_equal(f.detail, "");
@@ -349,16 +371,19 @@ static void finds_node_ips(void **state) {
                 { "node-1,010.0.0.5", "" },
                 { "::ffff:10.0.0.5", "::ffff:10.0.0.5" },
                 { "1111:1111:1111:1111:1111:1111:1111:1111,2222:2222:2222:2222:2222:2222:2222:2222,"
-                  "3333:3333:3333:3333:3333:3333:3333:3333,4444::",
+                  "3333:3333:3333:3333:3333:3333:3333:3333,4444:4444:4444:4444:4444:4444:4444:4444,"
+                  "5555:5555:5555:5555:5555:5555:5555:5555,6666::",
                   "1111:1111:1111:1111:1111:1111:1111:1111,2222:2222:2222:2222:2222:2222:2222:2222,"
-                  "4444::" },
+                  "3333:3333:3333:3333:3333:3333:3333:3333,4444:4444:4444:4444:4444:4444:4444:4444,"
+                  "6666::" },
         };
         char ips[NB_NODE_IPS_SIZE];
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                struct nb_settings settings = { .n_extra_args = 2, .extra_args = { "v=2" } };
+                struct nb_settings settings = { .n_extra_args = 3,
+                                                .extra_args = { "v=2", "node-ip=192.0.2.9" } };
 
-                (void)snprintf(settings.extra_args[1], sizeof(settings.extra_args[1]), "node-ip=%s",
+                (void)snprintf(settings.extra_args[2], sizeof(settings.extra_args[2]), "node-ip=%s",
                                rows[i].value);
                 nb_settings_node_ips(&settings, ips);
                 assert_string_equal(ips, rows[i].expected);
@@ -377,6 +402,37 @@ static void client_ca_is_beside_the_ca(void **state) {
         assert_int_equal(strlen(path), strlen(settings.ca_file) + strlen("client-"));
 }
 
+/* kubelet puts the name into a label, unless an argument sets that label. */
+static void a_long_name_needs_a_label_of_its_own(void **state) {
+        static const struct {
+                size_t len;
+                const char *argument;
+                bool is_accepted;
+        } cases[] = {
+                { 63, "v=1", true },
+                { 64, "v=1", false },
+                { 64, "node-labels=kubernetes.io/hostname=a", true },
+                { 64, "node-labels=b=c,kubernetes.io/hostname=a", true },
+                { 64, "node-labels=x.kubernetes.io/hostname=a", false },
+                { 64, "other=kubernetes.io/hostname=a", false },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                struct nb_settings settings;
+                struct nb_failure f = { 0 };
+                char name[65] = "";
+
+                nb_settings_init(&settings);
+                assert_int_equal(nb_setting_parse(&settings, NB_SETTING_EXTRA_ARGS,
+                                                  cases[i].argument, strlen(cases[i].argument)),
+                                 0);
+                memset(name, 'n', cases[i].len);
+                assert_int_equal(nb_settings_verify_name(&settings, name, "the host name", &f) < 0,
+                                 !cases[i].is_accepted);
+                assert_int_equal(f.code, cases[i].is_accepted ? NB_NONE : NB_NODE_NAME_INVALID);
+        }
+}
+
 int main(void) {
         CASES(values, takes_value);
         CASE(empty_values_remove_those_of_weaker_documents);
@@ -384,5 +440,6 @@ int main(void) {
         CASE(limits_texts);
         CASE(finds_node_ips);
         CASE(client_ca_is_beside_the_ca);
+        CASE(a_long_name_needs_a_label_of_its_own);
         return case_run("settings_values");
 }

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `node-bootstrap-admin requests list`, `requests approve` and `requests deny`. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/commands/admin_commands.h"
+#include "admin/commands/review.h"
+#include "base/macro.h"
+#include "base/text.h"
+#include "os/clock.h"
+
+#define LINE "%-24s %-20s %-7s %-20s %-9s %-7s %-34s %-12s %s"
+#define LIMIT 50
+#define SUMMARY_MAX 5 /* requestors that have a line of their own */
+#define JSON_MAX ((size_t)64 * 1024)
+
+static const char *const kinds[] = {
+        [NB_NODE_REQUEST_CLIENT] = "client", [NB_NODE_REQUEST_SERVING] = "serving"
+};
+
+/* A pending request that is selected. */
+struct row {
+        time_t created;
+        const char *verdict;
+        char name[NB_CSR_NAME_MAX + 1], username[256];
+};
+
+struct requests {
+        struct nb_admin admin;
+        const char *token, *node, *kind, *reason; /* what is selected; NULL: all */
+        const char *limit_text, *expected_text, *output;
+        bool is_forced, is_denying;
+        struct nb_known known;
+        struct row *rows;
+        size_t n_rows, n_rows_allocated;
+        struct nb_review **shown; /* the oldest ones, sorted */
+        size_t n_shown, n_shown_allocated, limit;
+        struct nb_failure failure; /* the first one that concerns one row */
+};
+
+static void requests_done(struct requests *requests) {
+        nb_admin_done(&requests->admin);
+        nb_known_done(&requests->known);
+        for (size_t i = 0; i < requests->n_shown; i++)
+                nb_review_free(requests->shown[i]);
+        free(requests->shown);
+        free(requests->rows);
+}
+
+/* --- Collecting --- */
+
+/* Makes room for one more. */
+static int grow(void *array, size_t n, size_t *allocated, size_t size, struct nb_failure *f) {
+        size_t wanted = n < 64 ? 64 : 2 * n;
+        void *grown;
+
+        if (n < *allocated)
+                return 0;
+        grown = reallocarray(*(void **)array, wanted, size);
+        if (!grown)
+                return nb_failure_set_memory(f);
+        *(void **)array = grown;
+        *allocated = wanted;
+        return 0;
+}
+
+static bool is_older(const struct nb_review *a, const struct nb_review *b) {
+        return a->request.created != b->request.created
+                       ? a->request.created < b->request.created
+                       : strcmp(a->request.name, b->request.name) < 0;
+}
+
+/* Keeps the review if it is among the oldest ones. */
+static int keep_shown(struct requests *requests, struct nb_review **review, struct nb_failure *f) {
+        struct nb_review **shown;
+        size_t at = requests->n_shown;
+        int r;
+
+        if (at == requests->limit && (at == 0 || !is_older(*review, requests->shown[at - 1])))
+                return 0;
+        r = grow(&requests->shown, at, &requests->n_shown_allocated, sizeof(struct nb_review *), f);
+        if (r < 0)
+                return r;
+        shown = requests->shown;
+        if (at == requests->limit)
+                nb_review_free(shown[--at]);
+        else
+                requests->n_shown++;
+        for (; at > 0 && is_older(*review, shown[at - 1]); at--)
+                shown[at] = shown[at - 1];
+        shown[at] = TAKE(*review);
+        return 0;
+}
+
+static bool is_selected(const struct requests *requests, const struct nb_review *review) {
+        const struct nb_node_request *request = &review->request;
+
+        return (!requests->token || !strcmp(request->token_id, requests->token)) &&
+               (!requests->node || !strcmp(request->node, requests->node)) &&
+               (!requests->kind || !strcmp(kinds[request->kind], requests->kind)) &&
+               (!requests->reason || !strcmp(review->verdict, requests->reason));
+}
+
+/* What concerns this request alone, such as a permission, must not hide the others. */
+static int judge_row(struct requests *requests, struct nb_review *review, struct nb_failure *f) {
+        struct nb_failure failure = { 0 };
+        int r = nb_review_with_node(&requests->admin, &requests->known, review, &failure);
+
+        if (r >= 0)
+                return 0;
+        if (failure.code == NB_NONE || failure.code == NB_ADMIN_UNREACHABLE ||
+            failure.code == NB_ADMIN_UNTRUSTED) {
+                *f = failure;
+                return r;
+        }
+        if (requests->failure.code == NB_NONE)
+                requests->failure = failure;
+        review->verdict = review->proof = review->node_state = "?";
+        NB_TEXT_COPY_LINE(review->text, failure.detail);
+        return 0;
+}
+
+static int collect_request(void *userdata, struct nb_json *item) {
+        _cleanup_(nb_review_freep) struct nb_review *review = calloc(1, sizeof(*review));
+        struct requests *requests = userdata;
+        struct row *row;
+        int r;
+
+        if (!review)
+                return nb_failure_set_memory(item->f);
+        nb_node_request_read(item, &review->request);
+        if (item->r < 0 || review->request.kind == NB_NODE_REQUEST_OTHER ||
+            review->request.state != NB_CSR_STATE_PENDING)
+                return item->r;
+        nb_review_guess(&requests->known, review);
+        r = requests->reason && review->needs_node ? judge_row(requests, review, item->f) : 0;
+        if (r < 0 || !is_selected(requests, review))
+                return r;
+        r = grow(&requests->rows, requests->n_rows, &requests->n_rows_allocated, sizeof(*row),
+                 item->f);
+        if (r < 0)
+                return r;
+        row = &requests->rows[requests->n_rows++];
+        row->created = review->request.created;
+        row->verdict = review->verdict;
+        NB_TEXT_COPY(row->name, review->request.name);
+        NB_TEXT_COPY(row->username, review->request.username);
+        return keep_shown(requests, &review, item->f);
+}
+
+static int collect(struct requests *requests, struct nb_failure *f) {
+        int r = nb_admin_connect(&requests->admin.place, &requests->admin, f);
+
+        if (r >= 0)
+                r = nb_known_read(&requests->admin, &requests->known, f);
+        if (r >= 0)
+                r = nb_admin_list(&requests->admin, "listing certificate signing requests",
+                                  NB_CSRS_PATH, collect_request, requests, NULL, f);
+        return r < 0 ? r : 0;
+}
+
+/* --- Showing --- */
+
+/* A name or a requestor with blanks could look like other columns. */
+static const char *plain(const char *text, char ret[static NB_TEXT_QUOTED_SIZE]) {
+        char line[1024];
+
+        if (!text[strspn(text, NB_LOWER NB_UPPER NB_DIGITS "-_.:@")])
+                return text;
+        NB_TEXT_COPY_LINE(line, text);
+        return nb_text_quote(line, strlen(line), ret);
+}
+
+static void print_row(const struct nb_review *review) {
+        const struct nb_node_request *request = &review->request;
+        char created[NB_RFC3339_SIZE], name[NB_TEXT_QUOTED_SIZE], user[NB_TEXT_QUOTED_SIZE];
+        char description[NB_TEXT_QUOTED_SIZE];
+
+        nb_time_format(request->created, created);
+        printf(LINE, plain(request->name, name), request->node[0] ? request->node : "?",
+               kinds[request->kind], created, review->node_state, review->proof,
+               plain(request->username, user), review->verdict, review->text);
+        for (unsigned i = 0; i < request->facts.n_names; i++)
+                printf("%s%s", i == 0 ? "; names: " : ", ", request->facts.names[i].text);
+        if (review->description[0])
+                printf("; token: %s", plain(review->description, description));
+        putchar('\n');
+}
+
+static int print_json(const struct nb_review *review, bool is_first, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(JSON_MAX);
+        struct nb_json_writer writer = { .buffer = &text };
+        const struct nb_node_request *request = &review->request;
+        char created[NB_RFC3339_SIZE];
+        int r;
+
+        nb_time_format(request->created, created);
+        nb_json_open(&writer, NULL, '{');
+        nb_json_put_string(&writer, "name", request->name);
+        nb_json_put_string(&writer, "node", request->node);
+        nb_json_put_string(&writer, "kind", kinds[request->kind]);
+        nb_json_put_string(&writer, "created", created);
+        nb_json_put_string(&writer, "nodeState", review->node_state);
+        nb_json_put_string(&writer, "proof", review->proof);
+        nb_json_put_string(&writer, "requestor", request->username);
+        nb_json_put_string(&writer, "description", review->description);
+        nb_json_put_string(&writer, "verdict", review->verdict);
+        nb_json_put_string(&writer, "text", review->text);
+        nb_json_open(&writer, "names", '[');
+        for (unsigned i = 0; i < request->facts.n_names; i++)
+                nb_json_put_string(&writer, NULL, request->facts.names[i].text);
+        r = nb_json_finish(&writer);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot format the requests: %m");
+        printf("%s\n%s", is_first ? "[" : ",", text.data);
+        return 0;
+}
+
+/* All requests of one requestor. */
+struct group {
+        const struct row *first;
+        size_t n;
+        time_t oldest;
+};
+
+static int compare_rows(const void *a, const void *b) {
+        const struct row *one = a, *other = b;
+        int r = strcmp(one->username, other->username);
+
+        return r != 0 ? r : strcmp(one->verdict, other->verdict);
+}
+
+static int compare_groups(const void *a, const void *b) {
+        const struct group *one = a, *other = b;
+
+        return (one->n < other->n) - (one->n > other->n);
+}
+
+/* "system:bootstrap:abcdef: 9871 pending, oldest 3 h 2 min: 11 ok, 9860 NotEnrolled" */
+static void print_group(const struct group *group, time_t now) {
+        char age[NB_DURATION_SIZE], user[NB_TEXT_QUOTED_SIZE];
+        const struct row *row = group->first, *end = row + group->n;
+        const char *separator = ":";
+
+        nb_duration_format(now > group->oldest ? (uint64_t)(now - group->oldest) * 1000 : 0, age);
+        printf("%s: %zu pending, oldest %s", plain(row->username, user), group->n, age);
+        while (row < end) {
+                size_t n = 1;
+
+                while (row + n < end && !strcmp(row[n].verdict, row->verdict))
+                        n++;
+                printf("%s %zu %s", separator, n, row->verdict);
+                separator = ",";
+                row += n;
+        }
+        putchar('\n');
+}
+
+static int print_summary(struct requests *requests, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct group *groups = calloc(requests->n_rows, sizeof(*groups));
+        const time_t now = nb_admin_time(&requests->admin);
+        size_t n = 0, n_other = 0;
+
+        if (!groups)
+                return nb_failure_set_memory(f);
+        qsort(requests->rows, requests->n_rows, sizeof(*requests->rows), compare_rows);
+        for (size_t i = 0; i < requests->n_rows; i++) {
+                const struct row *row = &requests->rows[i];
+
+                if (n == 0 || strcmp(groups[n - 1].first->username, row->username) != 0)
+                        groups[n++] = (struct group){ .first = row, .oldest = row->created };
+                groups[n - 1].n++;
+                if (row->created < groups[n - 1].oldest)
+                        groups[n - 1].oldest = row->created;
+        }
+        qsort(groups, n, sizeof(*groups), compare_groups);
+        for (size_t i = 0; i < n; i++) {
+                if (i < SUMMARY_MAX)
+                        print_group(&groups[i], now);
+                else
+                        n_other += groups[i].n;
+        }
+        if (n > SUMMARY_MAX)
+                printf("%zu other requestors: %zu pending\n", n - SUMMARY_MAX, n_other);
+        return 0;
+}
+
+static int compare_ages(const void *a, const void *b) {
+        const struct row *one = a, *other = b;
+
+        return (one->created > other->created) - (one->created < other->created);
+}
+
+/* A name with a line break could look like the name of another request. */
+static void print_names(struct requests *requests, size_t limit) {
+        size_t n_hidden = 0;
+
+        if (requests->n_rows > 0)
+                qsort(requests->rows, requests->n_rows, sizeof(*requests->rows), compare_ages);
+        for (size_t i = 0; i < requests->n_rows && i < limit; i++) {
+                char quoted[NB_TEXT_QUOTED_SIZE];
+                const char *name = requests->rows[i].name;
+
+                if (plain(name, quoted) == name)
+                        puts(name);
+                else
+                        n_hidden++;
+        }
+        fflush(stdout);
+        if (n_hidden > 0)
+                fprintf(stderr,
+                        "names with unusual characters, which only --output=json shows: "
+                        "%zu\n",
+                        n_hidden);
+}
+
+static int print_requests(struct requests *requests, struct nb_failure *f) {
+        const bool is_json = requests->output != NULL;
+        int r = 0;
+
+        if (!is_json && requests->n_rows == 0) {
+                puts("no such request is pending");
+                return 0;
+        }
+        if (!is_json) {
+                r = print_summary(requests, f);
+                printf("\n" LINE "\n", "NAME", "NODE", "KIND", "CREATED", "NODE IS", "PROOF",
+                       "REQUESTOR", "VERDICT", "");
+        }
+        for (size_t i = 0; i < requests->n_shown && r >= 0; i++) {
+                struct nb_review *review = requests->shown[i];
+
+                r = requests->reason ? 0 : judge_row(requests, review, f);
+                if (r >= 0 && is_json)
+                        r = print_json(review, i == 0, f);
+                else if (r >= 0)
+                        print_row(review);
+        }
+        if (r < 0)
+                return r;
+        if (is_json)
+                printf("%s\n]\n", requests->n_shown == 0 ? "[" : "");
+        else if (requests->n_rows > requests->n_shown)
+                printf("\nthe oldest %zu of %zu; --limit=0 shows all, and --token, --node, --kind "
+                       "and --reason select\n",
+                       requests->n_shown, requests->n_rows);
+        return 0;
+}
+
+/* --- Deciding --- */
+
+static int verify_unsuspicious(const struct requests *requests, const struct nb_review *review,
+                               struct nb_failure *f) {
+        if (nb_review_permits(review, requests->is_forced))
+                return 0;
+        (void)nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s", review->request.name,
+                             review->text);
+        if (review->is_forcible)
+                nb_failure_add(f, "; --force approves it");
+        return -EPERM;
+}
+
+/* UID and resourceVersion are those of the request that was reviewed. */
+static int write_decision(struct requests *requests, const struct nb_node_request *request,
+                          struct nb_failure *f) {
+        const bool is_denying = requests->is_denying;
+        const char *done = is_denying ? "denied" : "approved";
+        int r = nb_csr_decide(&requests->admin, request, is_denying ? "Denied" : "Approved",
+                              is_denying ? "DeniedByAdministrator" : NB_APPROVED_BY_COMMAND,
+                              "Decided with node-bootstrap-admin requests", f);
+
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
+                                      "CSR %s changed or was deleted since it was read; it was not "
+                                      "%s",
+                                      request->name, done);
+        printf("%s %s, node %s\n", done, request->name, request->node[0] ? request->node : "?");
+        return 0;
+}
+
+/* A decision is final, so the opposite one is a failure. */
+static int report_decided(const struct requests *requests, const struct nb_node_request *request,
+                          bool is_rehearsal, struct nb_failure *f) {
+        const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
+        const char *refused = request->state == NB_CSR_STATE_DENIED ? "denied" : "failed";
+        const char *state = is_approved ? "approved" : refused;
+
+        if (is_approved == requests->is_denying)
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final; %s",
+                                      request->name, state,
+                                      is_approved ? "revoke its token, and delete the Node if it "
+                                                    "is not the intended machine"
+                                                  : "the machine has to submit a new request");
+        if (!is_rehearsal)
+                printf("%s is already %s\n", request->name, state);
+        return 0;
+}
+
+static int decide_request(struct requests *requests, const char *name, bool is_rehearsal,
+                          struct nb_failure *f) {
+        _cleanup_(nb_review_freep) struct nb_review *review = calloc(1, sizeof(*review));
+        struct nb_admin *admin = &requests->admin;
+        struct nb_node_request *request;
+        int r;
+
+        if (!review)
+                return nb_failure_set_memory(f);
+        request = &review->request;
+        r = nb_facts_read_request(admin, name, request, f);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
+                                      "there is no certificate signing request '%s'; `requests "
+                                      "list` lists the pending ones",
+                                      nb_text_shown(name));
+        if (request->kind == NB_NODE_REQUEST_OTHER || strcmp(request->name, name) != 0)
+                return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                                      "%s: it is not a request for a certificate of a node", name);
+        if (request->state != NB_CSR_STATE_PENDING)
+                return report_decided(requests, request, is_rehearsal, f);
+        if (!requests->is_denying) {
+                r = nb_review_read(admin, review, !is_rehearsal, requests->is_forced, f);
+                if (r >= 0)
+                        r = verify_unsuspicious(requests, review, f);
+        }
+        return r < 0 || is_rehearsal ? r : write_decision(requests, request, f);
+}
+
+/* What was selected, if it is as many as expected. */
+static int decide_selected(struct requests *requests, size_t n_expected, struct nb_failure *f) {
+        int r = collect(requests, f);
+
+        if (r < 0)
+                return r;
+        if (requests->failure.code != NB_NONE) {
+                *f = requests->failure;
+                return -EPROTO;
+        }
+        if (requests->n_rows != n_expected)
+                return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
+                                      "expected %zu requests, found %zu; nothing was decided",
+                                      n_expected, requests->n_rows);
+        for (size_t i = 0; n_expected > 0 && i < 2 * n_expected && r >= 0; i++) {
+                const char *name = requests->rows[i % n_expected].name;
+
+                r = decide_request(requests, name, i < n_expected, f);
+                /* It was deleted, or its name is above the limits. */
+                if (r < 0 && f->code == NB_ADMIN_MISSING) {
+                        nb_failure_clear(f);
+                        r = 0;
+                }
+        }
+        return r;
+}
+
+/* --- Command line --- */
+
+static int verify_selection(const struct requests *requests, struct nb_failure *f) {
+        const char *token = requests->token;
+
+        if (token && (strlen(token) != NB_TOKEN_ID_LEN ||
+                      strspn(token, NB_LOWER NB_DIGITS) != strlen(token)))
+                return nb_admin_refuse_word("'--token' to be the ID of a token, 6 characters of "
+                                            "a-z and 0-9",
+                                            token, f);
+        if (requests->kind && strcmp(requests->kind, "client") != 0 &&
+            strcmp(requests->kind, "serving") != 0)
+                return nb_admin_refuse_word("'--kind' to be client or serving", requests->kind, f);
+        if (requests->reason && !nb_review_has_verdict(requests->reason))
+                return nb_admin_refuse_word("'--reason' to be ok, check, or a reason such as "
+                                            "NotEnrolled",
+                                            requests->reason, f);
+        if (requests->output && strcmp(requests->output, "name") != 0 &&
+            strcmp(requests->output, "json") != 0)
+                return nb_admin_refuse_word("'--output' to be name or json", requests->output, f);
+        return requests->node ? nb_admin_verify_node(requests->node, f) : 0;
+}
+
+#define SELECTION_OPTIONS(requests) \
+        NB_ADMIN_PLACE_OPTIONS((requests).admin.place), \
+                { "token", "ID", "the requests with this token", .ret_value = &(requests).token }, \
+                { "node", "NAME", "the requests for this node", .ret_value = &(requests).node }, \
+                { "kind", "KIND", "the requests for client or serving certificates", \
+                  .ret_value = &(requests).kind }, \
+        { \
+                "reason", "REASON", "the requests with this verdict, such as ok or NotEnrolled", \
+                        .ret_value = &(requests).reason \
+        }
+
+int nb_requests_list(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(requests_done) struct requests requests = { 0 };
+        const struct nb_option rows[] = {
+                SELECTION_OPTIONS(requests),
+                { "limit", "NUMBER", "show the oldest ones, 50 by default; 0: all",
+                  .ret_value = &requests.limit_text },
+                { "output", "FORM", "name or json, of all requests without --limit",
+                  .ret_value = &requests.output },
+                { NULL },
+        };
+        int r = nb_options_read(options, rows, f);
+        const bool is_name = requests.output && !strcmp(requests.output, "name");
+        size_t limit = requests.output ? 0 : LIMIT;
+
+        if (r >= 0)
+                r = verify_selection(&requests, f);
+        if (r >= 0)
+                r = nb_admin_read_number("limit", requests.limit_text, &limit, f);
+        if (limit == 0)
+                limit = SIZE_MAX;
+        requests.limit = is_name ? 0 : limit;
+        if (r >= 0)
+                r = collect(&requests, f);
+        if (r < 0)
+                return r;
+        if (is_name)
+                print_names(&requests, limit);
+        else
+                r = print_requests(&requests, f);
+        if (r >= 0 && requests.failure.code != NB_NONE) {
+                *f = requests.failure;
+                r = -EPROTO;
+        }
+        return r;
+}
+
+/* All are reviewed before the first is decided on, so that nothing is half done. */
+static int decide(struct requests *requests, char **names, int n, struct nb_failure *f) {
+        const bool is_selecting = requests->token || requests->node || requests->kind ||
+                                  requests->reason;
+        size_t n_expected = 0;
+        int r = verify_selection(requests, f);
+
+        if (r < 0)
+                return r;
+        if (is_selecting == (n > 0) || is_selecting != (requests->expected_text != NULL) ||
+            (is_selecting && requests->is_forced))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "expected the names of requests, or '--token', '--node', "
+                                      "'--kind' and '--reason' with '--expect' and without "
+                                      "'--force'");
+        r = nb_admin_read_number("expect", requests->expected_text, &n_expected, f);
+        if (r < 0)
+                return r;
+        if (is_selecting)
+                return decide_selected(requests, n_expected, f);
+        for (int i = 0; i < n; i++)
+                if (!nb_csr_name_is_usable(names[i]) ||
+                    nb_token_verify(names[i], strlen(names[i])) >= 0)
+                        return nb_admin_refuse_word("the name of a certificate signing request",
+                                                    names[i], f);
+        r = nb_admin_connect(&requests->admin.place, &requests->admin, f);
+        for (int i = 0; i < 2 * n && r >= 0; i++)
+                r = decide_request(requests, names[i % n], i < n, f);
+        return r;
+}
+
+static int decide_from_line(struct nb_options *options, bool is_denying, struct nb_failure *f) {
+        _cleanup_(requests_done) struct requests requests = { .is_denying = is_denying };
+        const struct nb_option rows[] = {
+                SELECTION_OPTIONS(requests),
+                { "expect", "NUMBER",
+                  "how many requests are selected; otherwise nothing is decided",
+                  .ret_value = &requests.expected_text },
+                { is_denying ? NULL : "force", NULL,
+                  "also approve requests that look forged, but no name that is not allowed",
+                  .ret_switch = &requests.is_forced },
+                { NULL },
+        };
+        int n = nb_admin_read_line(options, rows, options->argc, f);
+
+        return n < 0 ? n : decide(&requests, options->argv, n, f);
+}
+
+int nb_requests_approve(struct nb_options *options, struct nb_failure *f) {
+        return decide_from_line(options, false, f);
+}
+
+int nb_requests_deny(struct nb_options *options, struct nb_failure *f) {
+        return decide_from_line(options, true, f);
+}

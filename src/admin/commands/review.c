@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/client/calls.h"
+#include "admin/commands/review.h"
+#include "base/encoding.h"
+#include "base/macro.h"
+#include "base/text.h"
+#include "os/clock.h"
+
+void nb_review_free(struct nb_review *review) {
+        if (review)
+                nb_node_request_done(&review->request);
+        free(review);
+}
+
+bool nb_review_permits(const struct nb_review *review, bool is_forced) {
+        return !strcmp(review->verdict, NB_REVIEW_OK) ||
+               !strcmp(review->verdict, NB_REVIEW_CHECK) || (is_forced && review->is_forcible);
+}
+
+bool nb_review_has_verdict(const char *verdict) {
+        bool has = !strcmp(verdict, NB_REVIEW_OK) || !strcmp(verdict, NB_REVIEW_CHECK);
+
+        for (enum nb_reason i = NB_REASON_NONE + 1; i < _NB_REASON_N; i++)
+                has |= !strcmp(verdict, nb_reason_name(i));
+        for (enum nb_serving_verdict i = NB_SERVING_APPROVED + 1; i < _NB_SERVING_VERDICT_N; i++)
+                has |= !strcmp(verdict, nb_serving_verdict_name(i));
+        return has;
+}
+
+/* --- Judging --- */
+
+/* kube-controller-manager usually approves these automatically. */
+static bool is_renewal(const struct nb_node_request *request) {
+        return request->node[0] && !request->flaw[0] && request->is_group_exact &&
+               strcmp(request->username, request->facts.common_name) == 0;
+}
+
+/* Of another one than it names: no node has a reason to ask for the certificate of another. */
+static bool is_of_a_node(const struct nb_node_request *request) {
+        return request->is_group_exact ||
+               !strncmp(request->username, "system:node:", strlen("system:node:"));
+}
+
+static void set_verdict(struct nb_review *review, const char *verdict, const char *text) {
+        review->verdict = verdict;
+        NB_TEXT_COPY_LINE(review->text, text);
+}
+
+static void judge_client(struct nb_review *review, const struct nb_policy *policy) {
+        static const char *const proofs[] = {
+                [NB_ATTESTATION_VALID] = "valid",
+                [NB_ATTESTATION_MISSING] = "missing",
+                [NB_ATTESTATION_INVALID] = "INVALID",
+                [NB_ATTESTATION_UNUSABLE] = "INVALID",
+        };
+        const struct nb_node_request *request = &review->request;
+        const struct nb_client_case *facts = &review->client;
+        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
+        const bool is_listed = nb_list_has(policy->requestors, request->username);
+        char text[NB_REASON_TEXT_SIZE];
+
+        review->proof = facts->record && facts->record->public_key[0] ? proofs[facts->proof] : "-";
+        review->is_forcible = reason != NB_REASON_NOT_A_TOKEN || !is_of_a_node(request);
+        if (facts->token)
+                review->description = facts->token->description;
+        if (is_renewal(request))
+                set_verdict(review, NB_REVIEW_OK, "the node itself renews its certificate");
+        else if (reason == NB_REASON_NOT_A_TOKEN && !request->flaw[0] && is_listed &&
+                 review->is_forcible)
+                set_verdict(review, NB_REVIEW_CHECK,
+                            "the policy lists the requestor, which can ask for any node");
+        else if (reason == NB_REASON_NOT_A_TOKEN) {
+                review->verdict = nb_reason_name(reason);
+                snprintf(review->text, sizeof(review->text), "%s '%s' asks for node '%s'%s%s",
+                         review->is_forcible ? "unknown requestor:" : "FORGED? another node,",
+                         request->username, request->facts.common_name,
+                         request->flaw[0] ? ", and " : "", request->flaw);
+        } else if (reason != NB_REASON_NONE) {
+                review->verdict = nb_reason_name(reason);
+                snprintf(review->text, sizeof(review->text), "%s%s",
+                         reason == NB_REASON_NODE_READY                   ? "TAKEOVER? "
+                         : nb_reason_verdict(reason) == NB_VERDICT_REFUSE ? "FORGED? "
+                                                                          : "",
+                         nb_reason_describe(reason, facts, text));
+        } else if (facts->token && facts->token->node[0])
+                set_verdict(review, NB_REVIEW_OK, "the token is for this node");
+        else if (!strcmp(review->proof, "valid"))
+                set_verdict(review, NB_REVIEW_OK,
+                            "the proof by the enrolled key of the node is valid");
+        else
+                set_verdict(review, NB_REVIEW_CHECK,
+                            "the token is unbound, so whoever has it can ask for any node");
+}
+
+static void judge_serving(struct nb_review *review, enum nb_serving_verdict verdict,
+                          const char *reason) {
+        review->proof = review->node_state = "-";
+        if (verdict == NB_SERVING_APPROVED || verdict == NB_SERVING_NEEDS_LIST) {
+                set_verdict(review, NB_REVIEW_OK,
+                            "the node itself asks, and all names are allowed to it");
+                return;
+        }
+        review->verdict = nb_serving_verdict_name(verdict);
+        snprintf(review->text, sizeof(review->text), "%s%s",
+                 verdict == NB_SERVING_MALFORMED || verdict == NB_SERVING_NOT_ITS_OWN ? "FORGED? "
+                                                                                      : "",
+                 reason);
+}
+
+/* The list may be long, so it is read only if it decides. */
+static int decide_serving(struct nb_admin *admin, struct nb_hosts *hosts,
+                          struct nb_serving_case *facts,
+                          char ret_reason[static NB_SERVING_REASON_SIZE], struct nb_failure *f) {
+        int r = (int)nb_serving_decide(facts, ret_reason);
+
+        if (r != NB_SERVING_NEEDS_LIST)
+                return r;
+        if (!nb_hosts_is_fresh(hosts, nb_now_ms())) {
+                nb_hosts_done(hosts);
+                r = nb_facts_read_hosts(admin, hosts, f);
+        }
+        facts->hosts = hosts;
+        return r < 0 ? r : (int)nb_serving_decide(facts, ret_reason);
+}
+
+static int review_serving(struct nb_admin *admin, struct nb_hosts *hosts,
+                          struct nb_serving_case *facts, struct nb_review *review,
+                          struct nb_failure *f) {
+        char reason[NB_SERVING_REASON_SIZE], ignored[NB_SERVING_REASON_SIZE];
+        int r = decide_serving(admin, hosts, facts, reason, f);
+
+        if (r < 0)
+                return r;
+        judge_serving(review, (enum nb_serving_verdict)r, reason);
+        if (r == NB_SERVING_APPROVED || !nb_serving_is_brief((enum nb_serving_verdict)r))
+                return 0;
+        facts->is_forced = true;
+        r = decide_serving(admin, hosts, facts, ignored, f);
+        review->is_forcible = r == NB_SERVING_APPROVED;
+        return r < 0 ? r : 0;
+}
+
+/* --- Facts that were listed --- */
+
+struct known_item {
+        char key[NB_TOKEN_SECRET_NAME_MAX + 1]; /* the name of the Secret, or of the Lease */
+        union {
+                struct nb_bootstrap_token token;
+                struct nb_node_record record;
+                struct nb_claim claim;
+        };
+        struct nb_failure flaw;
+};
+
+static int compare_items(const void *a, const void *b) {
+        return strcmp(a, b);
+}
+
+/* NULL if there is none. */
+static const struct known_item *find_item(const struct nb_known *known, const char *prefix,
+                                          const char *name) {
+        char key[NB_TOKEN_SECRET_NAME_MAX + 32];
+        void *const *found;
+
+        snprintf(key, sizeof(key), "%s%s", prefix, name);
+        found = tfind(key, &known->items, compare_items);
+        return found ? *found : NULL;
+}
+
+static int keep_item(void *userdata, struct nb_json *json) {
+        _cleanup_(nb_freep) struct known_item *item = calloc(1, sizeof(*item));
+        const char *type = nb_json_string(json, "type");
+        struct nb_known *known = userdata;
+        struct nb_json view = *json;
+        void *const *kept;
+
+        if (!item)
+                return nb_failure_set_memory(json->f);
+        view.f = &item->flaw;
+        nb_json_line(json, "metadata.name", item->key, sizeof(item->key));
+        if (!type)
+                (void)nb_claim_read(&view, &item->claim);
+        else if (!strcmp(type, NB_NODE_RECORD_TYPE))
+                nb_node_record_read(&view, &item->record);
+        else {
+                nb_bootstrap_token_read(&view, &item->token);
+                nb_bootstrap_token_done(&item->token);
+        }
+        kept = tsearch(item, &known->items, compare_items);
+        if (!kept)
+                return nb_failure_set_memory(json->f);
+        if (*kept == item)
+                TAKE(item);
+        return 0;
+}
+
+int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_failure *f) {
+        static const char *const lists[][2] = {
+                { "listing the tokens", NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY },
+                { "listing the enrolled nodes", NB_RECORDS_PATH },
+                { "listing the claims of tokens", NB_CLAIMS_PATH },
+        };
+        int r = nb_facts_read_policy(admin, &ret_known->policy, &ret_known->policy_flaw, f);
+
+        for (size_t i = 0; i < N_ELEMENTS(lists) && r >= 0; i++)
+                r = nb_admin_list(admin, lists[i][0], lists[i][1], keep_item, ret_known, NULL, f);
+        return r < 0 ? r : 0;
+}
+
+void nb_known_done(struct nb_known *known) {
+        tdestroy(known->items, free);
+        nb_hosts_done(&known->hosts);
+}
+
+/* The record of the node, and why it cannot be used. */
+static const struct nb_node_record *find_record(const struct nb_known *known, const char *node,
+                                                const char **ret_flaw) {
+        char name[NB_NODE_RECORD_NAME_SIZE];
+        const struct known_item *item;
+
+        *ret_flaw = NULL;
+        nb_node_record_name(node, name);
+        item = node[0] ? find_item(known, "", name) : NULL;
+        if (item && item->flaw.code != NB_NONE)
+                *ret_flaw = item->flaw.detail;
+        else if (item && strcmp(item->record.node, node) != 0)
+                *ret_flaw = "it is the record of another node";
+        return item && !*ret_flaw ? &item->record : NULL;
+}
+
+static const char *policy_flaw_of(const struct nb_known *known) {
+        return known->policy_flaw.code != NB_NONE ? known->policy_flaw.detail : NULL;
+}
+
+static enum nb_claim_state judge_claim(const struct nb_claim *claim,
+                                       const struct nb_bootstrap_token *token,
+                                       const uint8_t key[static NB_SHA256_SIZE]) {
+        char holder[sizeof(claim->key)];
+
+        nb_hex_encode(key, NB_SHA256_SIZE, holder);
+        return strcmp(claim->token_uid, token->uid) != 0 ? NB_CLAIM_FOREIGN
+               : strcmp(claim->key, holder) != 0         ? NB_CLAIM_OTHER
+                                                         : NB_CLAIM_OWN;
+}
+
+static void guess_client(const struct nb_known *known, struct nb_review *review) {
+        const struct nb_node_request *request = &review->request;
+        const struct known_item *token = find_item(known, NB_TOKEN_SECRET_NAME_PREFIX,
+                                                   request->token_id);
+        const struct known_item *claim = find_item(known, "node-bootstrap-token-",
+                                                   request->token_id);
+        struct nb_client_case *facts = &review->client;
+
+        *facts = (struct nb_client_case){
+                .request = request,
+                .token = token && !token->token.flaw ? &token->token : NULL,
+                .proof = NB_ATTESTATION_MISSING,
+                .is_proof_required = known->policy.is_proof_required,
+                .policy_flaw = policy_flaw_of(known),
+                .claimed_by = "",
+                .is_asked = true,
+        };
+        facts->record = find_record(known, request->node, &facts->record_flaw);
+        if (facts->record && facts->record->public_key[0] && request->pem)
+                facts->proof = nb_attestation_verify(request->pem, request->pem_len,
+                                                     request->token_id, facts->record->public_key);
+        if (claim && facts->token && !strcmp(facts->token->node, request->node)) {
+                facts->claim = judge_claim(&claim->claim, facts->token, request->facts.key);
+                facts->claimed_by = claim->claim.csr_name;
+        }
+        review->needs_node = nb_client_judge(facts, NB_REASON_NODE_READY) == NB_REASON_NONE;
+        judge_client(review, &known->policy);
+}
+
+/* The facts apart from the Node. */
+static struct nb_serving_case serving_case(const struct nb_known *known,
+                                           const struct nb_node_request *request) {
+        struct nb_serving_case facts = { .request = request,
+                                         .policy = &known->policy,
+                                         .policy_flaw = policy_flaw_of(known) };
+        const struct nb_node_record *record = find_record(known, request->node, &facts.record_flaw);
+
+        if (record && nb_node_record_is_enrolled(record))
+                facts.record = record;
+        facts.is_removed = record && record->removed != 0 && record->removed >= request->created;
+        return facts;
+}
+
+void nb_review_guess(const struct nb_known *known, struct nb_review *review) {
+        struct nb_serving_case facts = serving_case(known, &review->request);
+        char reason[NB_SERVING_REASON_SIZE];
+
+        review->description = review->node_state = "";
+        if (review->request.kind == NB_NODE_REQUEST_CLIENT) {
+                guess_client(known, review);
+                return;
+        }
+        facts.is_forced = true;
+        judge_serving(review, nb_serving_decide(&facts, reason), reason);
+        review->needs_node = nb_review_permits(review, false);
+}
+
+/* 1: read; 0: there is none. */
+static int read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
+                     struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char path[NB_ADMIN_PATH_MAX];
+        int r;
+
+        snprintf(path, sizeof(path), NB_NODES_PATH "/%s", name);
+        r = nb_admin_get(admin, "reading the Node", path, &json, f);
+        if (r > 0)
+                nb_node_facts_read(&json, ret_node);
+        return json.r < 0 ? json.r : r;
+}
+
+int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
+                        struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        struct nb_serving_case facts = serving_case(known, request);
+        struct nb_node_facts node = { 0 };
+        int r = request->node[0] && !(request->kind == NB_NODE_REQUEST_SERVING && request->flaw[0])
+                        ? read_node(admin, request->node, &node, f)
+                        : 0;
+
+        if (r < 0)
+                return r;
+        if (request->kind == NB_NODE_REQUEST_SERVING) {
+                facts.node = r > 0 ? &node : NULL;
+                return review_serving(admin, &known->hosts, &facts, review, f);
+        }
+        review->client.is_node_ready = node.is_ready;
+        review->node_state = r == 0 ? "absent" : node.is_ready ? "Ready" : "not Ready";
+        judge_client(review, &known->policy);
+        return 0;
+}
+
+/* --- Facts that are read --- */
+
+struct search {
+        struct nb_review *review;
+        struct nb_claim *ret_other;
+};
+
+/* Finds a request that somebody has approved for another key, with the token of the review. It has
+ * used the token, although it may not have claimed it yet: no controller may be running. */
+static int find_approved(void *userdata, struct nb_json *item) {
+        _cleanup_(nb_node_request_done) struct nb_node_request other = { 0 };
+        struct search *search = userdata;
+        struct nb_client_case *facts = &search->review->client;
+        const struct nb_node_request *request = &search->review->request;
+
+        nb_node_request_read(item, &other);
+        if (other.kind != NB_NODE_REQUEST_CLIENT || other.state != NB_CSR_STATE_APPROVED ||
+            strcmp(other.username, request->username) != 0 ||
+            (other.node[0] && strcmp(other.node, request->node) != 0) ||
+            other.created < facts->token->created ||
+            nb_digest_is_equal(other.facts.key, request->facts.key))
+                return 0;
+        facts->claim = NB_CLAIM_OTHER;
+        NB_TEXT_COPY_LINE(search->ret_other->csr_name, other.name);
+        return 0;
+}
+
+/* Reads the claim of a bound token. */
+static int read_claim(struct nb_admin *admin, struct nb_review *review, struct nb_claim *ret_other,
+                      struct nb_failure *f) {
+        struct nb_client_case *facts = &review->client;
+        int r = nb_claim_look(admin, facts->token, review->request.facts.key, ret_other, f);
+
+        if (r >= 0)
+                facts->claim = (enum nb_claim_state)r;
+        return r;
+}
+
+static int make_claim(struct nb_admin *admin, struct nb_review *review, bool is_forced,
+                      struct nb_claim *ret_other, struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        struct nb_client_case *facts = &review->client;
+        struct search search = { review, ret_other };
+        int r = nb_admin_list(admin, "listing certificate signing requests", NB_CSRS_PATH,
+                              find_approved, &search, NULL, f);
+
+        if (r < 0 || facts->claim == NB_CLAIM_OTHER)
+                return r < 0 ? r : 0;
+        if (r > 0 && !is_forced)
+                return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                                      "CSR %s: another request cannot be read, so it is unknown "
+                                      "whether it has used the bootstrap token %s",
+                                      request->name, request->token_id);
+        r = nb_claim_make(admin, facts->token, request->name, request->facts.key, ret_other, f);
+        if (r >= 0)
+                facts->claim = (enum nb_claim_state)r;
+        return r;
+}
+
+static void look_freep(struct nb_client_look **look) {
+        if (*look)
+                nb_client_look_done(*look);
+        free(*look);
+}
+
+static int read_client(struct nb_admin *admin, struct nb_review *review, bool is_claiming,
+                       bool is_forced, struct nb_failure *f) {
+        _cleanup_(look_freep) struct nb_client_look *look = calloc(1, sizeof(*look));
+        struct nb_client_case *facts = &review->client;
+        struct nb_claim other = { 0 };
+        bool is_bound;
+        int r;
+
+        if (!look)
+                return nb_failure_set_memory(f);
+        r = nb_client_look(admin, &review->request, true, look, f);
+        if (r < 0)
+                return r;
+        *facts = look->facts;
+        facts->claimed_by = other.csr_name;
+        is_bound = facts->token && review->request.node[0] &&
+                   !strcmp(facts->token->node, review->request.node);
+        if (is_bound)
+                r = read_claim(admin, review, &other, f);
+        if (r >= 0)
+                judge_client(review, &look->limits.policy);
+        if (r >= 0 && is_bound && is_claiming && nb_review_permits(review, is_forced)) {
+                r = make_claim(admin, review, is_forced, &other, f);
+                judge_client(review, &look->limits.policy);
+        }
+        review->client = (struct nb_client_case){ 0 }; /* it points to what is freed here */
+        review->description = "";
+        return r;
+}
+
+int nb_review_read(struct nb_admin *admin, struct nb_review *review, bool is_claiming,
+                   bool is_forced, struct nb_failure *f) {
+        _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
+        _cleanup_(nb_freep) struct nb_serving_look *look = NULL;
+        int r;
+
+        if (review->request.kind == NB_NODE_REQUEST_CLIENT)
+                return read_client(admin, review, is_claiming, is_forced, f);
+        look = calloc(1, sizeof(*look));
+        if (!look)
+                return nb_failure_set_memory(f);
+        r = nb_serving_look(admin, &review->request, look, f);
+        return r < 0 ? r : review_serving(admin, &hosts, &look->facts, review, f);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What an administrator has to know about a request of a node, judged by the functions that the
+ * controller calls. Unlike the controller, an administrator may approve requests of unbound tokens.
+ *
+ * Many requests are judged with facts that were listed once; the one that is decided on, with facts
+ * that are read for it.
+ */
+
+#include "admin/client/claim.h"
+#include "admin/client/facts.h"
+#include "admin/policy/node_request.h"
+
+#define NB_REVIEW_OK "ok"       /* it may be approved */
+#define NB_REVIEW_CHECK "check" /* the same, if the administrator knows the machine */
+
+struct nb_review {
+        struct nb_node_request request; /* of a known kind */
+        struct nb_client_case client;
+        const char *verdict;     /* as above, or the reason in an Event, such as "TokenUsed" */
+        const char *proof;       /* "valid", "missing", ...; "-": not enrolled */
+        const char *node_state;  /* "Ready", ...; "-": it does not matter */
+        const char *description; /* of the token */
+        bool is_forcible;        /* --force overrides the verdict */
+        bool needs_node;         /* the Node, which was not read, may change the verdict */
+        char text[1024];
+};
+
+void nb_review_free(struct nb_review *review);
+static inline void nb_review_freep(struct nb_review **review) {
+        nb_review_free(*review);
+}
+
+bool nb_review_permits(const struct nb_review *review, bool is_forced);
+
+/* Whether some request can have this verdict. */
+bool nb_review_has_verdict(const char *verdict);
+
+/* What is in the cluster; zero at first. */
+struct nb_known {
+        void *items; /* tokens, records and claims: a tree (tsearch(3)) */
+        struct nb_policy policy;
+        struct nb_failure policy_flaw;
+        struct nb_hosts hosts;
+};
+
+int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_failure *f);
+void nb_known_done(struct nb_known *known);
+
+/* Judges a request by what is known, as if its Node did not matter. Makes no call. */
+void nb_review_guess(const struct nb_known *known, struct nb_review *review);
+
+/* The same with the Node, which is read. `known` must live as long as the review. */
+int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
+                        struct nb_failure *f);
+
+/* Reads all facts, and judges. With `is_claiming`, if the request is permitted so far, also makes
+ * the claim of a bound token: such a token is for one use, whoever approves. */
+int nb_review_read(struct nb_admin *admin, struct nb_review *review, bool is_claiming,
+                   bool is_forced, struct nb_failure *f);

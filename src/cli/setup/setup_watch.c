@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "cli/node_client.h"
+#include "cli/setup/setup_internal.h"
+#include "os/clock.h"
+#include "os/stop.h"
+#include "os/terminal.h"
+#include "state_files/last.h"
+#include "systemd/log.h"
+#include "systemd/unit.h"
+
+#define LOOK_MS 500
+#define QUEUED_LOOKS 2  /* each start is queued for a moment, behind the service's helpers */
+#define SILENCE_MS 5000 /* of a wait for kubelet, before setup says what it waits for */
+
+struct watch {
+        const struct nb_setup_wanted *wanted;
+        uint64_t deadline_ms; /* NB_TIME_INFINITE */
+        bool is_begun;        /* a job of the service was queued */
+        bool is_changed;      /* settings or credentials are new */
+
+        /* The join */
+        bool has_joined;
+        char previous[sizeof(((struct nb_last *)NULL)->invocation)]; /* the run before it; "" */
+        char code[sizeof(((struct nb_last *)NULL)->code)]; /* of the failure that was printed */
+        char status[NB_FAILURE_DETAIL_MAX];                /* that was printed */
+        bool has_line;     /* a terminal: the status is rewritten in place */
+        unsigned n_queued; /* how often it was seen queued, without a break */
+
+        /* kubelet and the Node */
+        uint64_t until_ms, silent_until_ms;
+        uint64_t since;     /* systemd's clock: what kubelet did until then no longer matters */
+        bool is_restarted;  /* by setup */
+        bool is_unattended; /* nobody starts kubelet */
+        bool runs, is_healthy;
+        char health[NB_KUBELET_HEALTH_SIZE]; /* where it tells its health; "": nowhere */
+        char node[NB_NODE_NAME_MAX + 1];
+        const char *awaited; /* that was printed */
+};
+
+/* --- Output of the join --- */
+
+static void print_line(char mark, const char *text, const struct nb_last *last) {
+        nb_terminal_line_hide();
+        printf("%c %s\n", mark, text);
+        if (last) {
+                nb_last_adopt_fields(last);
+                printf("    ");
+                nb_log_print_remedy(stdout, nb_failure_find(last->code));
+        }
+        fflush(stdout);
+        nb_terminal_line_show();
+}
+
+/* A failure that ends the watch is printed at the end. */
+static void print_wait(struct watch *watch, const struct nb_last *last) {
+        if (last->code[0] && strcmp(watch->code, last->code) != 0 &&
+            !nb_last_is(last, NB_LAST_FAILED))
+                print_line(' ', last->detail, last);
+        memcpy(watch->code, last->code, sizeof(watch->code));
+}
+
+/* A queued service has no status of its own. */
+static void print_status(struct watch *watch, const struct nb_machine_state *state) {
+        const char *status = state->service.status;
+
+        watch->n_queued = state->kind == NB_MACHINE_QUEUED ? watch->n_queued + 1 : 0;
+        if (watch->n_queued > QUEUED_LOOKS)
+                status = state->why.detail;
+        if (watch->has_line && !nb_unit_is_at_rest(&state->service))
+                nb_terminal_line_set(status);
+        else if (status[0] && strcmp(watch->status, status) != 0 &&
+                 strcmp(state->service.active, "failed") != 0)
+                print_line('*', status, NULL);
+        NB_TEXT_COPY_LINE(watch->status, status);
+}
+
+/* --- The join --- */
+
+/* last.json has the reason or, if the program did not run, systemd. If neither has it, reports the
+ * result and exit status from systemd. If the service was stopped, what it waited for is not the
+ * cause. */
+static int refuse_result(const struct nb_machine_state *state, const struct nb_last *last,
+                         const char *more, struct nb_failure *f) {
+        const struct nb_unit_state *service = &state->service;
+        enum nb_code code = nb_failure_find(last->code);
+        bool has_failed = !strcmp(service->active, "failed");
+        int r;
+
+        if (state->obstacle.code != NB_NONE) {
+                *f = state->obstacle;
+                nb_failure_add(f, "%s", more);
+                return -EPROTO;
+        }
+        if (code != NB_NONE && (more[0] || has_failed)) {
+                nb_last_adopt_fields(last);
+                return nb_failure_set(f, code, 0, "%s%s", last->detail, more);
+        }
+        r = nb_failure_set(f, NB_SETUP_UNFINISHED, 0,
+                           NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s", service->active,
+                           service->sub, service->exit_status, service->status[0] ? ": " : "",
+                           service->status, more);
+        /* The exit status of a stopped service is 143 with systemd 252, and 0 with 257. */
+        if (!has_failed || service->exit_status <= 0)
+                return r;
+        nb_log_failure(LOG_ERR, f);
+        return service->exit_status;
+}
+
+static int await_join(struct watch *watch, const struct nb_machine_state *state,
+                      struct nb_failure *f) {
+        struct nb_last last = state->last;
+
+        if (watch->previous[0] && !strcmp(watch->previous, last.invocation))
+                last = (struct nb_last){ 0 };
+        print_wait(watch, &last);
+        print_status(watch, state);
+        if (!nb_unit_is_at_rest(&state->service)) {
+                if (nb_now_ms() < watch->deadline_ms)
+                        return -EAGAIN;
+                return refuse_result(
+                        state, &last,
+                        "; stopped watching (--timeout), but " NB_SETUP_UNIT " keeps running", f);
+        }
+        return strcmp(state->service.active, "active") != 0 ? refuse_result(state, &last, "", f)
+                                                            : 0;
+}
+
+/* --- kubelet --- */
+
+static int restart_kubelet(struct watch *watch, const struct nb_machine_state *state,
+                           struct nb_failure *f) {
+        int r = nb_unit_queue("RestartUnit", NB_KUBELET_UNIT, f);
+
+        watch->is_restarted = true;
+        watch->since = state->kubelet.changed_since;
+        return r < 0 ? r : -EAGAIN;
+}
+
+static int fail_kubelet(const struct nb_machine_state *state, struct nb_failure *f) {
+        *f = state->why;
+        if (f->code != NB_NONE)
+                return -ECHILD;
+        return nb_failure_set(f, NB_KUBELET_DOWN, 0,
+                              "%s; stopped watching before it was clear that kubelet keeps running",
+                              state->why.detail);
+}
+
+/* Without its files kubelet has usually ended again and again: after a join it is started once more
+ * without waiting for RestartSec=, and if it still ends, the wait is over. */
+static int await_running(struct watch *watch, const struct nb_machine_state *state, bool is_pending,
+                         struct nb_failure *f) {
+        const struct nb_unit_state *kubelet = &state->kubelet;
+        bool is_active = !strcmp(kubelet->active, "active"),
+             /* A job that is queued starts it again. */
+                is_left = !kubelet->has_job && !is_active,
+             has_ended = (is_left && state->kind == NB_MACHINE_KUBELET_CRASHING) ||
+                         (!kubelet->has_job && nb_unit_has_ended_since(kubelet, watch->since + 1));
+
+        if ((has_ended || (is_left && nb_unit_awaits_restart(kubelet))) && watch->is_begun &&
+            !watch->is_restarted)
+                return restart_kubelet(watch, state, f);
+        if (has_ended || !is_pending)
+                return fail_kubelet(state, f);
+        if (is_active && !kubelet->has_job && state->kind != NB_MACHINE_KUBELET_UNPREPARED &&
+            nb_unit_is_settled(kubelet, NB_SETUP_SETTLED_USEC)) {
+                NB_TEXT_COPY(watch->health, state->health);
+                watch->runs = true;
+                return 0;
+        }
+        if (nb_now_ms() >= watch->until_ms)
+                return fail_kubelet(state, f);
+        if (nb_now_ms() >= watch->silent_until_ms && state->kind != NB_MACHINE_JOINED) {
+                printf("* %s; waiting for kubelet\n", state->why.detail);
+                fflush(stdout);
+                watch->silent_until_ms = NB_TIME_INFINITE;
+        }
+        return -EAGAIN;
+}
+
+static int await_kubelet(struct watch *watch, const struct nb_machine_state *state,
+                         struct nb_failure *f) {
+        const struct nb_unit_state *kubelet = &state->kubelet;
+        bool is_active = !strcmp(kubelet->active, "active"),
+             /* Not at rest: also after its process has ended, before systemd starts it again. */
+                is_pending = is_active || !nb_unit_is_at_rest(kubelet),
+             is_unprepared = state->kind == NB_MACHINE_KUBELET_UNPREPARED && !is_pending;
+
+        /* A kubelet that was running before the join still uses what it read at its start. */
+        if (watch->is_begun && !watch->is_restarted && is_active &&
+            nb_last_is(&state->last, NB_LAST_JOINED) &&
+            strcmp(watch->previous, state->last.invocation) != 0 &&
+            kubelet->active_since < state->service.active_since) {
+                printf("restarting " NB_KUBELET_UNIT ", which was running before the join\n");
+                fflush(stdout);
+                return restart_kubelet(watch, state, f);
+        }
+        if (watch->wanted->wait == NB_SETUP_WAIT_JOINED || watch->is_unattended)
+                return 0;
+        /* A kubelet that does not exist may be installed later. */
+        if (is_unprepared && !strcmp(kubelet->load, "not-found")) {
+                printf("%s\n", state->why.detail);
+                watch->is_unattended = true;
+        }
+        watch->is_unattended |= state->kind == NB_MACHINE_KUBELET_UNKNOWN;
+        return watch->is_unattended ? 0 : await_running(watch, state, is_pending, f);
+}
+
+/* --- The Node --- */
+
+static int ask(struct watch *watch, const char *health, const char *awaited, struct nb_failure *f) {
+        int r = nb_node_ask(health, f);
+
+        if (r >= 0 || f->code == NB_INTERNAL || nb_now_ms() >= watch->until_ms)
+                return r;
+        nb_failure_clear(f);
+        if (watch->awaited != awaited)
+                printf("waiting until %s\n", awaited);
+        fflush(stdout);
+        watch->awaited = awaited;
+        return -EAGAIN;
+}
+
+static int await_node(struct watch *watch, struct nb_failure *f) {
+        static const char healthy[] = "kubelet says that it is healthy",
+                          there[] = "the cluster has the Node";
+        int r = 0;
+
+        if (watch->runs && !watch->is_healthy) {
+                r = watch->health[0] ? ask(watch, watch->health, healthy, f) : 0;
+                if (r < 0)
+                        return r;
+                printf("kubelet runs\n");
+                watch->is_healthy = true;
+        }
+        if (watch->wanted->wait != NB_SETUP_WAIT_NODE)
+                return 0;
+        r = ask(watch, NULL, there, f);
+        if (r >= 0)
+                printf("%s '%s'\n", there, watch->node);
+        return r;
+}
+
+/* --- The whole --- */
+
+static void end_join(struct watch *watch, const struct nb_machine_state *state) {
+        uint64_t now = nb_now_ms(), until = now + NB_SETUP_KUBELET_MS;
+
+        watch->has_joined = true;
+        watch->until_ms = until < watch->deadline_ms ? until : watch->deadline_ms;
+        watch->silent_until_ms = now + SILENCE_MS;
+        watch->since = state->kubelet.changed_since;
+        NB_TEXT_COPY_LINE(watch->node, state->node.inspection.node);
+        nb_terminal_line_end();
+        fflush(stdout);
+}
+
+static int judge(struct watch *watch, const struct nb_machine_state *state, struct nb_failure *f) {
+        struct nb_unit_state service;
+        int r;
+
+        /* Says why systemd does not answer. */
+        if (!state->service.active[0])
+                return nb_unit_show(NB_SETUP_UNIT, &service, f) < 0 ? -EPROTO : -EAGAIN;
+        if (watch->has_joined)
+                return await_kubelet(watch, state, f);
+        r = watch->is_begun ? await_join(watch, state, f) : 0;
+        if (r != 0)
+                return r;
+        if (!watch->is_begun)
+                printf("this machine has %s\n",
+                       state->kind == NB_MACHINE_JOINED ? "joined already" : state->why.detail);
+        if (!watch->is_begun && watch->is_changed)
+                printf("the changes take effect when " NB_SETUP_UNIT
+                       " starts next: at the next boot, or with `systemctl restart " NB_SETUP_UNIT
+                       "`\n");
+        end_join(watch, state);
+        return await_kubelet(watch, state, f);
+}
+
+static int watch_machine(struct watch *watch, struct nb_failure *f) {
+        struct nb_machine_state state;
+        struct nb_sources sources;
+        int r;
+
+        for (;;) {
+                nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
+                r = nb_machine_look(&sources, false, &state) < 0 ? nb_failure_set_memory(f)
+                                                                 : judge(watch, &state, f);
+                /* With kubelet's key, which the children that ask must not have. */
+                nb_machine_state_done(&state);
+                if (r == 0)
+                        r = await_node(watch, f);
+                if (r != -EAGAIN || f->code != NB_NONE)
+                        return r;
+                if (nb_stop_wait(LOOK_MS) < 0)
+                        return NB_EXIT_STOPPED;
+        }
+}
+
+static int begin_service(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
+                         struct watch *watch, struct nb_failure *f) {
+        struct nb_setup_change *last = &plan->changes[plan->n_changes - 1];
+        struct nb_unit_state *service = &plan->service;
+        int r;
+
+        /* Another `setup` may have started the service before this one had written everything. */
+        if (last->action == NB_SETUP_ACTION_START && !last->is_already_so && plan->is_changed) {
+                r = nb_unit_show(NB_SETUP_UNIT, service, f);
+                if (r < 0)
+                        return r;
+                if (!strcmp(service->active, "activating") || !strcmp(service->active, "active"))
+                        last->action = NB_SETUP_ACTION_RESTART;
+        }
+        watch->is_begun = last->action != NB_SETUP_ACTION_ENABLE;
+        if (watch->is_begun && last->action != NB_SETUP_ACTION_RELOAD && !last->is_already_so)
+                memcpy(watch->previous, service->invocation, sizeof(watch->previous));
+        return nb_setup_apply(wanted, plan, NB_SETUP_ACTION_RELOAD, f);
+}
+
+int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
+                   struct nb_failure *f) {
+        struct watch watch = { .wanted = wanted,
+                               .deadline_ms = NB_TIME_INFINITE,
+                               .is_changed = plan->is_changed };
+        int r;
+
+        if (wanted->watch_ms != NB_TIME_INFINITE)
+                watch.deadline_ms = nb_now_ms() + wanted->watch_ms;
+        (void)nb_stop_init();
+        r = begin_service(wanted, plan, &watch, f);
+        if (r < 0)
+                return r;
+        if (wanted->is_start_unwanted)
+                printf(NB_SETUP_UNIT " is enabled, but was not started\n");
+        if (wanted->is_start_unwanted || wanted->wait == NB_SETUP_WAIT_NONE)
+                return 0;
+        watch.has_line = watch.is_begun && nb_terminal_line_begin(STDOUT_FILENO);
+        r = watch_machine(&watch, f);
+        nb_terminal_line_end();
+        if (r == NB_EXIT_STOPPED && !watch.has_joined)
+                printf("Stopped watching; the join continues: `systemctl status " NB_SETUP_UNIT
+                       "` shows it, `systemctl stop` ends it\n");
+        return r;
+}

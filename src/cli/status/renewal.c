@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "cli/status/renewal.h"
+#include "join_method/cluster_identity.h"
+
+/* By which part of the validity kubelet has renewed its certificate; see nb_machine_renewal(). */
+#define KUBELET_UNTIL 0.9
+
+/* The timer tries once an hour, but the machine may have been off. */
+static struct nb_overdue judge_supervised(const struct nb_record *record, time_t since, time_t end,
+                                          time_t now) {
+        const char *noted = record->renewal_failure;
+        struct nb_overdue found = { .since = since, .code = nb_failure_find(noted) };
+
+        if (now < since || (!noted[0] && now < since + (end - since) / 2))
+                return (struct nb_overdue){ 0 };
+        snprintf(found.reason, sizeof(found.reason), "%s%s%s",
+                 found.code == NB_NONE ? "see `journalctl --unit=node-bootstrap-refresh`" : noted,
+                 found.code == NB_NONE ? "" : ": ",
+                 found.code == NB_NONE ? "" : nb_failure_info(found.code)->subject);
+        return found;
+}
+
+struct nb_overdue nb_renewal_judge(const struct nb_machine_state *state) {
+        const struct nb_present *present = &state->node.present;
+        time_t now = state->node.now, begin, end;
+        struct nb_overdue found = { 0 };
+
+        if (!present->chain)
+                return found;
+        begin = nb_certificate_not_before(present->chain, 0);
+        end = nb_certificate_not_after(present->chain, 0);
+        if (now < begin || now > end)
+                return found;
+        if (present->has_record && nb_record_is_by_supervisor(&present->record))
+                return judge_supervised(&present->record, nb_machine_renewal(state), end, now);
+        if (now <= begin + (time_t)((double)(end - begin) * KUBELET_UNTIL))
+                return found;
+        found.since = nb_machine_renewal(state);
+        snprintf(found.reason, sizeof(found.reason),
+                 "kubelet has not done it; see `journalctl --unit=kubelet`");
+        return found;
+}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap-admin controller: it reads together, judges and writes; what wakes it, what delays it, and watches that are silent."""
+
+import threading
+import time
+
+import pytest
+
+from common import faults
+from common.endpoint import Stream
+from common.wait import until
+from .admin_cluster import Cluster, Served, controllers
+from .objects import PATIENCE
+
+READS = ["get certificatesigningrequests", "get configmaps", "get leases", "get nodes", "get secrets", "get secrets"]
+
+
+@pytest.fixture
+def cluster(api):
+    return Cluster(api)
+
+
+@pytest.fixture
+def start(api):
+    with controllers(api) as begin:
+        yield begin
+
+
+def test_a_decision_reads_its_facts_together(api, cluster, start):
+    """No answer comes before the last read was sent."""
+    start().wait_line("is the leader")
+    cluster.settle()
+    reads = []
+
+    def hold(request):
+        if "node-bootstrap-controller" not in request.path:
+            reads.append(request.kind)
+            api.objects.wake()
+            api.objects.wait(lambda: len(reads) >= len(READS))
+    for kind in set(READS):
+        api.on(kind, hold)
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.await_approval("one")
+    assert sorted(reads[:len(READS)]) == READS
+
+
+def test_what_the_api_server_says_of_one_object_delays_no_other(api, cluster, start):
+    """A minute, which is longer than a test waits."""
+    start().wait_line("is the leader")
+    busy = faults.error(429, "TooManyRequests", "Too many requests, please try again later.", Retry_After="60")
+    api.on("get secrets", lambda request: busy(request) if request.path.endswith("-aaaaaa") else None)
+    cluster.token("aaaaaa", "n1")
+    cluster.request("busy", "n1")
+    api.objects.wait(lambda: [request for request in api.seen("get secrets") if request.path.endswith("-aaaaaa")])
+    cluster.settle()
+    assert cluster.conditions("busy") == []
+
+
+def count_gets(api, prefix):
+    return len([request for request in api.requests if request.verb == "get" and request.place.name.startswith(prefix)])
+
+
+def test_a_change_wakes_only_what_waits_for_it(api, cluster, start):
+    """Requests for another node than their token's are not decided again because that Node was written."""
+    start().wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    for i in range(20):
+        cluster.request(f"refused{i:02}", "n2")
+    until(lambda: count_gets(api, "refused") >= 20, "each request is judged", PATIENCE)
+    cluster.settle()
+    before = count_gets(api, "refused")
+    for i in range(10):
+        cluster.node("n2", ready="False", created=i)
+        cluster.settle(f"after{i}")
+    assert count_gets(api, "refused") == before
+    cluster.token("aaaaaa", "n2")
+    cluster.api.objects.wait(lambda: sum(cluster.conditions(f"refused{i:02}") == ["Approved"] for i in range(20)) == 1)
+
+
+def test_a_node_that_is_written_often_is_looked_at_seldom(api, cluster, start):
+    start().wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.node("n1")
+    cluster.request("one", "n1")
+    cluster.await_event("one", "NodeReady")
+    begin, before = time.monotonic(), count_gets(api, "one")
+    for i in range(30):
+        cluster.node("n1", created=i)
+        cluster.settle(f"after{i}")
+    # Each 5 s, and by itself after 1, 2 and 4 s.
+    assert count_gets(api, "one") - before <= 5 + (time.monotonic() - begin) / 4
+    cluster.node("n1", ready="False")
+    cluster.await_approval("one")
+
+
+def silent(api):
+    """What a connection that is dead, but not closed, lets through."""
+    def wait():
+        api.stopping.wait()
+        yield from ()
+    return lambda request: Stream(parts=wait())
+
+
+def buffering(api):
+    """What a proxy lets through that keeps an answer until it is complete. The API server ends a watch."""
+    def collect(request):
+        kept, end = [], time.monotonic() + int(request.query["timeoutSeconds"])
+        ended = threading.Event()
+
+        def read():
+            for part in api.objects.watch(request.place, request.query):
+                if ended.is_set():
+                    return
+                kept.append(part)
+        threading.Thread(target=read, daemon=True).start()
+        while not api.stopping.is_set() and time.monotonic() < end:
+            api.stopping.wait(0.2)
+        ended.set()
+        yield from kept
+    return lambda request: Stream(parts=collect(request))
+
+
+@pytest.mark.parametrize("kind", [silent, buffering])
+def test_a_watch_that_shows_nothing_costs_a_minute(api, cluster, start, kind):
+    """Which is less than the time that a machine waits; and the controller is unready until the watch works again."""
+    keeping = [kind(api)]
+    api.on("watch certificatesigningrequests", lambda request: keeping[0](request) if keeping else None)
+    served = Served(lambda *options: start(*options))
+    served.controller.wait_line("is the leader")
+    begin = time.monotonic()
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.await_approval("one", 75)
+    assert time.monotonic() - begin < 75
+    served.controller.wait_line("does not arrive in time")
+    until(lambda: served.get("/readyz")[0] == 503, "it is unready", PATIENCE)
+    keeping.clear()
+    until(lambda: served.get("/readyz")[0] == 200, "it is ready again", 90)
+    cluster.settle()

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "install/repair.h"
+#include "join_folder.h"
+
+#define ENDPOINTS(text) \
+        "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ndiscovery:\n  endpoints: [" text "]" \
+        "\n"
+
+struct repair_case {
+        const char *name;
+        enum nb_node_state state;
+        bool is_joined; /* with a record */
+        struct file before[4], after[9];
+        const char *cri_socket; /* in the settings */
+        const char *endpoints;  /* in the settings; then in the record */
+        bool is_recorded;
+};
+
+static struct repair_case cases[] = {
+        { "nothing is lost", NB_NODE_STATE_USABLE, true, .after = { ALL } },
+        { "files are lost", NB_NODE_STATE_USABLE, true,
+          .before = { { CA, NULL }, { ENV, NULL }, { FLAGS, NULL } }, .after = { ALL } },
+        { "the kubeconfig is lost", NB_NODE_STATE_WITHOUT_KUBECONFIG, true,
+          .before = { { KUBECONFIG, NULL } }, .after = { ALL } },
+        { "the clock is behind", NB_NODE_STATE_NOT_YET_VALID, true, .before = { { CA, NULL } },
+          .after = { ALL } },
+        { "the kubeconfig is lost, and there is no record", NB_NODE_STATE_WITHOUT_KUBECONFIG, false,
+          .before = { { KUBECONFIG, NULL } }, .after = { { KUBECONFIG, NULL }, { ENV, NULL } } },
+        { "another program has joined the machine", NB_NODE_STATE_USABLE, false,
+          .before = { { KUBECONFIG, "theirs" } },
+          .after = { { KUBECONFIG, "theirs" }, { ENV, NAME }, { CA, NULL }, { RECORD, NULL } } },
+        { "the settings name another node", NB_NODE_STATE_OTHER_NODE, true,
+          .before = { { CA, NULL }, { ENV, NULL } }, .after = { { CA, NULL }, { ENV, NAME } } },
+        { "an expired certificate", NB_NODE_STATE_EXPIRED, true,
+          .before = { { CA, NULL }, { ENV, NULL } }, .after = { { CA, NULL }, { ENV, NULL } } },
+        { "a copy of a machine", NB_NODE_STATE_COPIED, true,
+          .before = { { CA, NULL }, { ENV, NULL } }, .after = { { CA, NULL }, { ENV, NULL } } },
+        { "another socket in the settings", NB_NODE_STATE_USABLE, true,
+          .before = { { INSTANCE, NULL } }, .after = { { INSTANCE, SOCKET("/t") } },
+          .cri_socket = "unix:///t" },
+        { "other endpoints in the settings", NB_NODE_STATE_USABLE, true, .after = { ALL },
+          .endpoints = "10.0.0.8:6443", .is_recorded = true },
+        { "other endpoints in the settings of another node", NB_NODE_STATE_OTHER_NODE, true,
+          .after = { ALL }, .endpoints = "10.0.0.8:6443" },
+};
+
+static void set_settings(const struct repair_case *c) {
+        const struct nb_settings_source source = { .origin = "a test" };
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(256);
+        struct nb_failure f = { 0 };
+
+        nb_settings_init(&context.settings);
+        if (c->cri_socket)
+                (void)snprintf(context.settings.cri_socket, sizeof(context.settings.cri_socket),
+                               "%s", c->cri_socket);
+        if (!c->endpoints)
+                return;
+        nb_buffer_printf(&text, ENDPOINTS("%s"), c->endpoints);
+        assert_int_equal(nb_settings_merge(&context.settings, &source, text.data, text.len, &f), 0);
+}
+
+/* As nb_node_inspect_disk() finds it. */
+static void repairs(void **state) {
+        const struct repair_case *c = *state;
+        struct nb_node node = { .inspection = { .state = c->state, .node = "a" } };
+        struct files_case put = { "", .is_joined = c->is_joined };
+        _cleanup_(nb_record_done) struct nb_record after = { 0 };
+        struct nb_failure f = { 0 };
+
+        folder_skip_without_lookup();
+        memcpy(put.before, c->before, sizeof(c->before));
+        put_before(&put);
+        set_settings(c);
+        node.present.has_record = read_previous(&node.present.record) > 0;
+        assert_true(nb_repair(&context, &node, &f) >= 0);
+        nb_settings_init(&context.settings);
+        for (const struct file *file = c->after; file->path; file++)
+                expect(file->path, text_of(file->text));
+        if (read_previous(&after) > 0 && c->endpoints)
+                assert_int_equal(strstr(after.settings, c->endpoints) != NULL, c->is_recorded);
+        nb_node_done(&node);
+        folder_remove(&folder);
+}
+
+/* The disk is full: the machine keeps what it has. */
+static void cannot_write(void **state) {
+        struct nb_node node = { .inspection = { .state = NB_NODE_STATE_USABLE, .node = "a" } };
+        struct nb_failure f = { 0 };
+
+        folder_skip_without_lookup();
+        put_before(&(struct files_case){ "", .is_joined = true,
+                                         .before = { { ENV, NULL }, { ENV "/x", "" } } });
+        node.present.has_record = read_previous(&node.present.record) > 0;
+        assert_true(nb_repair(&context, &node, &f) < 0);
+        assert_int_equal(f.code, NB_TARGET_UNWRITABLE);
+        expect(KUBECONFIG, OURS);
+        nb_node_done(&node);
+        folder_remove(&folder);
+}
+
+int main(void) {
+        prepare_context();
+        CASES(cases, repairs);
+        CASE(cannot_write);
+        return case_run("install repair");
+}
