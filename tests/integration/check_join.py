@@ -4,6 +4,7 @@
 import json
 import pathlib
 import re
+import shutil
 
 from common.apiserver import node_object
 from common.machine import HEADER, NODE, Machine, node_kubeconfig, to_yaml
@@ -26,11 +27,12 @@ def check(world, *arguments, **options):
     env, told = pathlib.Path("/", Machine.ENV), pathlib.Path("/run/node-bootstrap/last.json")
     env.write_text(paths_env(**kubelet_below(machine.path)), encoding="utf-8")
     if world.pending:
-        told.parent.mkdir(exist_ok=True)
+        told.parent.mkdir()
         told.write_text(last("joining", "csr-pending", csr=world.pending))
     run = machine.start("node-bootstrap", "check", f"--config-directory={machine.etc}", *arguments, **options).wait()
     env.unlink()
-    told.unlink(missing_ok=True)
+    if world.pending:
+        shutil.rmtree(told.parent)
     assert everything(machine.path) == before, "files were changed"
     assert world.csrs() == requests, "a certificate was requested"
     assert world.server.kinds.count("create") == made

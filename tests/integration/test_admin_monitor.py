@@ -64,7 +64,7 @@ def test_decisions_are_counted_by_their_reason(api, cluster, start):
     assert "0123456789abcdef" not in text
     section = documentation.page("node-bootstrap-admin.8").split(".Sh METRICS\n")[1].split("\n.Sh ")[0]
     assert set(re.findall("^# TYPE (\\w+)", text, re.M)) == set(re.findall(r"^\.It Li (\w+)$", section, re.M)) - {
-        PREFIX + "snapshot_age_seconds"}, "in the manual page; that one is of serving certificates"
+        METRICS_PREFIX + "snapshot_age_seconds"}, "in the manual page; that one is of serving certificates"
     assert served.controller.stop(AT_ONCE) == 0, "the thread takes no signal"
 
 

@@ -95,6 +95,12 @@ def never_run(place):
     unjoin(place, "failed", Result="exit-code", ExecMainCode=1, ExecMainStatus=226)
 
 
+def overdue(place):
+    """By a supervisor, which has refused the renewal."""
+    record = json.loads(place.machine.read(Machine.RECORD))
+    place.machine.put(Machine.RECORD, json.dumps({**record, "discovery": "k3s", "renewalFailure": "node-deleted"}))
+
+
 def crashing(place):
     place.kubelet("activating", "auto-restart", NRestarts=3)
 
@@ -273,8 +279,8 @@ def served_by_a_controller(api, cluster):
 def test_every_query_of_the_dashboard_finds_something(make, api, tmp_path):
     """In metrics that nodes and a controller have really reported; it asks for no others."""
     reports = {"controller": served_by_a_controller(api, Cluster(api))}
-    for prepare in (joined, waiting, failed, never_run):
-        place = make()
+    for prepare in (joined, waiting, failed, never_run, overdue):
+        place = make(start=-300 * DAY, end=40 * DAY)
         prepare(place)
         place.journal.write()
         reports[prepare.__name__] = prometheus.read(place.run("status", "--prometheus").stdout)
