@@ -404,6 +404,8 @@ def test_boot_with_a_file_system_that_hangs(rebooted, row, is_joined):
     on_disk.remove(node)
     if is_joined:
         on_disk.put(node, node.name)
+    if not row.has_settings:        # before a file system of the network is there, tmpfiles.d has made them
+        node.path(f"{row.directory}/pki").mkdir(parents=True, exist_ok=True)
     node.write("/srv/discovery/cluster-info.conf", "")
     # As criSocket in settings that answer.
     node.write("/etc/tmpfiles.d/runtime.conf", "L /run/containerd/containerd.sock - - - - /run/systemd/private\n")
