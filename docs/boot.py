@@ -44,12 +44,12 @@ def moments(found):
     def of_stage(name):
         return next(e for e in found if e.get("NODE_BOOTSTRAP_STAGE") == name)
 
-    ends = {name: int(of_stage(name)["_SOURCE_REALTIME_TIMESTAMP"]) for name in ("discover", "request", "await", "hand-over")}
+    ends = {name: int(of_stage(name)["_SOURCE_REALTIME_TIMESTAMP"]) for name in ("discover", "request", "await", "handoff")}
     begun = ends["discover"] - int(of_stage("discover")["NODE_BOOTSTRAP_DURATION_USEC"])
     start = at(UNIT="node-bootstrap.service", MESSAGE_ID=STARTING)
     done, kubelet = at(UNIT="node-bootstrap.service", MESSAGE_ID=DONE), at(UNIT="kubelet.service", MESSAGE_ID=DONE)
     spans = {"network": (at(UNIT="basic.target", MESSAGE_ID=DONE), start), "start": (start, begun), "discover": (begun, ends["discover"]),
-             "request": (ends["discover"], ends["request"]), "await": (ends["request"], ends["await"]), "install": (ends["hand-over"], done),
+             "request": (ends["discover"], ends["request"]), "await": (ends["request"], ends["await"]), "install": (ends["handoff"], done),
              "kubelet": (done, kubelet)}
     return {name: tuple((moment - start) / 1000 for moment in span) for name, span in spans.items()}
 

@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 
 
-def messages(failures_py, failures_def):
-    """Codes and identifiers, events included."""
+def load(failures_py):
     spec = importlib.util.spec_from_file_location("failures", failures_py)
     failures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(failures)
+    return failures
+
+
+def messages(failures, failures_def):
+    """Codes and identifiers, events included."""
     yield ".Bl -tag -width Ds -compact"
     for row in failures.read(failures_def):
         yield f".It Sy {row['code']} Pq Li {row['message-id']}".replace("-", "\\-")
@@ -37,7 +41,9 @@ def main():
     for name, value in read_numbers(numbers):
         text = text.replace(f"@{name}@", str(value))
     text = text.replace("@FAILURES@\n", Path(failures_mdoc).read_text(encoding="ascii"))
-    text = text.replace("@MESSAGES@", "\n".join(messages(failures_py, failures_def)))
+    failures = load(failures_py)
+    text = text.replace("@INDEX@", "\n".join(failures.index(failures.read(failures_def))))
+    text = text.replace("@MESSAGES@", "\n".join(messages(failures, failures_def)))
     if unknown := re.findall(r"@[A-Z][A-Z_]*@", text):
         sys.exit(f"{page}: {unknown[0]} is not in numbers.h")
     Path(output).write_text(text, encoding="ascii")

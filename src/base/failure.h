@@ -25,14 +25,17 @@ enum nb_class {
         NB_CLASS_EVENT,   /* not a failure, but has a MESSAGE_ID */
 };
 
+#define NB_COMMAND_PREFIX "    "
+
 struct nb_failure_info {
         const char *slug;
         const char *message_id; /* 32 hex digits */
         int exit_status;
         enum nb_class class;
         const char *subject; /* one line */
-        const char *remedy;  /* what to do next. It may contain @FIELD@ for a field of the journal
-                                entry */
+        const char *remedy;  /* what to do next: lines of prose, and of commands, which begin with
+                                NB_COMMAND_PREFIX. It may contain @FIELD@ for a field of the
+                                journal entry */
         const char *remedy_k3s; /* replaces `remedy` with k3s and RKE2; NULL: none */
 };
 

@@ -9,18 +9,33 @@ node-bootstrap-admin uses, with _NB_CODE_ADMIN_N. So nodes carry no texts of tha
 import itertools
 import re
 import sys
+import textwrap
 
 KEYS = ("message-id", "exit", "class", "subject", "what", "unchanged", "remedy")
 K3S = "remedy-k3s"          # instead of the remedy, where the join method is for k3s or RKE2; may be missing
 CLASSES = ("wait", "confirm", "fatal", "event")
+COMMAND = "    "            # what begins the line of a command in the text of a remedy
+WIDTH = 76                  # of the catalog's lines: journalctl puts something before each
 
 
 def read(path):
-    rows, group = [], None
+    """Texts with more than one line have one for each paragraph and one for each command."""
+    rows, group, shared, texts = [], None, {}, None
     with open(path, encoding="ascii") as lines:
         for number, line in enumerate(lines, 1):
             line = line.rstrip("\n")
             if not line or line.startswith("#"):
+                continue
+            if line.startswith("    "):
+                if texts is None:
+                    sys.exit(f"{path}:{number}: expected a key before this line")
+                so_far, more = texts[0][texts[1]], expand(path, number, line.strip(), shared)
+                is_prose = so_far and not more.startswith(COMMAND) and not so_far.rpartition("\n")[2].startswith(COMMAND)
+                texts[0][texts[1]] += (" " if is_prose else "\n" if so_far else "") + more
+                continue
+            if name := re.fullmatch(r"%([a-z0-9-]+)", line):
+                shared[name[1]] = ""
+                texts = shared, name[1]
                 continue
             heading = re.fullmatch(r"== ([A-Za-z -]+): (.+)", line)
             if heading:
@@ -33,9 +48,26 @@ def read(path):
             key, separator, value = line.partition(": ")
             if not separator or key not in (*KEYS, K3S) or not rows or key in rows[-1] or not value:
                 sys.exit(f"{path}:{number}: expected [code], `== TITLE: SENTENCE`, or one of {', '.join(KEYS)}, once each: {line}")
-            rows[-1][key] = value
+            rows[-1][key] = expand(path, number, value, shared)
+            texts = rows[-1], key
     check(path, rows)
     return rows
+
+
+def expand(path, number, text, shared):
+    """A command begins with "$ "; "%NAME" is a text that several remedies have."""
+    if text.startswith("$ "):
+        return COMMAND + text[2:]
+    if text.startswith("%"):
+        if text[1:] not in shared:
+            sys.exit(f"{path}:{number}: there is no {text}")
+        return shared[text[1:]]
+    return text
+
+
+def commands(text):
+    """Those on lines of their own, and what is quoted in prose."""
+    return [found[1] or found[2] for found in re.finditer(r"^ {4}(.+)$|`([^`]*)`", text, re.M)]
 
 
 def check(path, rows):
@@ -64,7 +96,7 @@ def identifier(row):
 
 
 def quote(text):
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def enum(rows, admin_rows):
@@ -101,7 +133,18 @@ def texts(rows):
 
 def without_fields(text):
     """The fields of an entry may come from an attacker who has taken over a join, and people copy commands."""
-    return re.sub(r"`[^`]*`", lambda command: re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", command[0]), text)
+    return re.sub(r"`[^`]*`|^ {4}.*$", lambda command: re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", command[0]), text, flags=re.M)
+
+
+def wrap(text):
+    """Breaks the lines of prose, but not within quotation marks of commands."""
+    for line in text.split("\n"):
+        if line.startswith(COMMAND):
+            yield line
+            continue
+        glued = re.sub("`[^`]*`", lambda quoted: quoted[0].replace(" ", "\0"), line)
+        for part in textwrap.wrap(glued, WIDTH, break_long_words=False, break_on_hyphens=False):
+            yield part.replace("\0", " ")
 
 
 def catalog(rows):
@@ -114,23 +157,43 @@ def catalog(rows):
         yield f"Documentation: man:{'node-bootstrap-admin(8)' if row['code'].startswith('admin-') else 'node-bootstrap.failures(7)'}"
         for key in ("what", "unchanged", "remedy"):
             yield ""
-            yield without_fields(row[key])
+            yield from wrap(without_fields(row[key]))
         if K3S in row:
             yield ""
-            yield "With k3s and RKE2: " + without_fields(row[K3S])
+            yield from wrap("With k3s and RKE2:\n" + without_fields(row[K3S]))
         yield ""
 
 
 def roff(text):
-    """Formats a paragraph as mdoc: one sentence per line, and no line that looks like a request."""
+    """Formats a text as mdoc: one sentence or command per line, and no line that looks like a request."""
     text = re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", text)
-    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
-    for sentence in re.split(r"(?<=[.:;]) ", text):
-        yield "\\&" + sentence if sentence.startswith((".", "'")) else sentence
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    for is_command, lines in itertools.groupby(text.split("\n"), lambda line: line.startswith(COMMAND)):
+        if is_command:
+            yield ".Bd -literal -offset indent -compact"
+            yield from (line.removeprefix(COMMAND) for line in lines)
+            yield ".Ed"
+            continue
+        for line in lines:
+            glued = re.sub("`[^`]*`", lambda quoted: quoted[0].replace(" ", "\\ "), line).replace("`", "\\(ga")
+            for sentence in re.split(r"(?<=[.:;]) ", glued):
+                yield "\\&" + sentence if sentence.startswith((".", "'")) else sentence
+
+
+def groups(rows):
+    return itertools.groupby((row for row in rows if row["class"] != "event"), lambda row: row["group"])
+
+
+def index(rows):
+    yield ".Bl -tag -width Ds"
+    for (title, _), members in groups(rows):
+        yield f".It Sx {title}"
+        yield ", ".join(row["code"] for row in members).replace("-", "\\-") + "."
+    yield ".El"
 
 
 def mdoc(rows):
-    for (title, about), members in itertools.groupby((row for row in rows if row["class"] != "event"), lambda row: row["group"]):
+    for (title, about), members in groups(rows):
         yield f".Ss {title}"
         yield from roff(about)
         yield ".Bl -tag -width Ds"

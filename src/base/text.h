@@ -45,7 +45,7 @@ void nb_text_list_add(char *list, size_t size, const char *name);
 /*
  * What messages may quote. A bootstrap token is six characters, a dot and sixteen characters of a-z
  * and 0-9; its second half alone is the secret. People break tokens when they copy them, and a
- * piece of a random text cannot be told from a name. So the rule depends on where text is from:
+ * piece of random text looks like a name. So what is quoted depends on where the text is from:
  *
  * - Of a command line, nothing is quoted but words of our own grammar: nb_options_place().
  * - Of documents that people write, a key or a value that is refused is quoted if no more than

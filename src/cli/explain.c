@@ -2,14 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/failure.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "os/terminal.h"
 #include "systemd/log.h"
 
-#define WIDTH 80
 #define WORD_MAX 63
 
 /* Apart from the table of failures: no other program carries these texts. */
@@ -52,27 +53,9 @@ static enum nb_code find_code(const char *text, bool *ret_is_exact) {
         return found;
 }
 
-/* Wraps a paragraph at WIDTH columns. */
-static void print_paragraph(const char *title, const char *text) {
-        _cleanup_(nb_freep) char *words = NULL;
-        size_t size = 0;
-        FILE *stream = open_memstream(&words, &size);
-        int column = WIDTH;
-        char *rest = NULL;
-
-        if (!stream)
-                return;
-        nb_log_print_text(stream, text);
-        if (fclose(stream) != 0)
-                return;
-        printf("\n%s", title);
-        for (const char *word = strtok_r(words, " \n", &rest); word;
-             word = strtok_r(NULL, " \n", &rest)) {
-                if (column + 1 + (int)strlen(word) > WIDTH)
-                        column = printf("\n ") - 1;
-                column += printf(" %s", word);
-        }
-        printf("\n");
+static void print_text(const char *title, const char *text) {
+        printf("\n%s\n", title);
+        nb_log_print_text(stdout, text, 2, nb_terminal_columns(STDOUT_FILENO));
 }
 
 static void print_explanation(enum nb_code code) {
@@ -81,11 +64,11 @@ static void print_explanation(enum nb_code code) {
         printf("%s: %s\n", info->slug, info->subject);
         printf("\n  class %s, exit status %d, MESSAGE_ID %s\n", nb_class_name(info->class),
                info->exit_status, info->message_id);
-        print_paragraph("What happened", texts[code].what);
-        print_paragraph("What was not changed", texts[code].unchanged);
-        print_paragraph("What to do", info->remedy);
+        print_text("What happened", texts[code].what);
+        print_text("What was not changed", texts[code].unchanged);
+        print_text("What to do", info->remedy);
         if (info->remedy_k3s)
-                print_paragraph("What to do with k3s and RKE2", info->remedy_k3s);
+                print_text("What to do with k3s and RKE2", info->remedy_k3s);
 }
 
 int nb_command_explain(struct nb_options *options, struct nb_failure *f) {

@@ -14,6 +14,7 @@ void nb_failure_put_json(const struct nb_failure *f, const char *key,
         const struct nb_failure_info *info = nb_failure_info(f->code);
         char remedy[REMEDY_SIZE] = "", detail[sizeof(f->detail)];
         FILE *stream;
+        size_t len;
 
         if (f->code == NB_NONE) {
                 nb_json_put_string(writer, key, NULL);
@@ -24,9 +25,11 @@ void nb_failure_put_json(const struct nb_failure *f, const char *key,
                 writer->buffer->error = -ENOMEM;
                 return;
         }
-        nb_log_print_remedy(stream, f->code);
+        nb_log_print_remedy(stream, f->code, 0, 0);
         (void)fclose(stream);
-        remedy[strcspn(remedy, "\n")] = '\0';
+        len = strlen(remedy);
+        if (len > 0)
+                remedy[len - 1] = '\0'; /* the end of the last line */
         NB_TEXT_COPY_LINE(detail, f->detail);
         nb_json_open(writer, key, '{');
         nb_json_put_string(writer, "code", info->slug);

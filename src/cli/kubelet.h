@@ -22,7 +22,7 @@ struct nb_kubelet_finding {
                 NB_KUBELET_DOUBT, /* a warning, or cannot be determined */
                 NB_KUBELET_BAD,   /* kubelet cannot start */
         } state;
-        bool is_contradiction; /* to the kind of cluster: kubelet starts, but is of little use */
+        bool is_contradiction; /* kubelet starts, but its settings do not fit the kind of cluster */
         enum nb_code code;     /* of NB_KUBELET_BAD: it has the remedy */
         char text[NB_KUBELET_TEXT_SIZE];
 };

@@ -110,7 +110,7 @@ static void judge_crash(const struct nb_kubelet_finding *cause, const char *erro
         bool is_known = cause->text[0] && cause->code != NB_KUBELET_UNPREPARED;
 
         CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
-                 "joined, but kubelet ends again and again (exit status %d)%s%s",
+                 "joined, but kubelet keeps exiting (exit status %d)%s%s",
                  state->kubelet.exit_status, error[0] || cause->text[0] ? ": " : "",
                  error[0] && !is_known ? error : cause->text);
         if (is_known)
@@ -149,7 +149,8 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
         }
         if (!kubelet->active[0]) {
                 CONCLUDE(state, NB_MACHINE_KUBELET_UNKNOWN,
-                         "joined; systemd does not answer, so it is unknown whether kubelet runs");
+                         "joined; systemd does not answer, so it is unknown whether kubelet is "
+                         "running");
                 return 0;
         }
         r = find_cause(sources, &units->kubelet, state, &cause);
@@ -169,7 +170,7 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                                  "joined, but kubelet ended %u time%s and was started again %s ago",
                                  kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
                 } else {
-                        CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet runs");
+                        CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet is running");
                 }
                 return 0;
         }
@@ -188,7 +189,7 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                 return 0;
         }
         CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
-                 "joined, but kubelet does not run: " NB_KUBELET_UNIT " is %s (%s)%s%s",
+                 "joined, but kubelet is not running: " NB_KUBELET_UNIT " is %s (%s)%s%s",
                  kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
         add_gate(&units->gate, state);
         return 0;
@@ -301,11 +302,11 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
                         state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
                         is_in(&state->kubelet, "active") &&
                                         nb_unit_is_settled(&state->kubelet, NB_KUBELET_SETTLED_USEC)
-                                ? "kubelet runs, but cannot start again"
+                                ? "kubelet is running, but cannot start again"
                                 : "kubelet cannot start",
                         found->detail);
         else
-                CONCLUDE(state, by_disk[found->state], "%s, so this machine is not joined",
+                CONCLUDE(state, by_disk[found->state], NB_MACHINE_NOT_JOINED_PREFIX "%s",
                          found->detail);
         add_obstacle(state);
         /* As long as this is so, starting the service cannot help. */

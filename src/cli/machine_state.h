@@ -31,8 +31,11 @@ struct nb_machine_units {
 void nb_machine_units_read(struct nb_machine_units *ret_units);
 void nb_machine_units_done(struct nb_machine_units *units);
 
+/* Of a sentence about a machine that has not joined, or whose certificate is unusable. */
+#define NB_MACHINE_NOT_JOINED_PREFIX "not joined: "
+
 enum nb_machine_kind {
-        NB_MACHINE_JOINED, /* and kubelet runs */
+        NB_MACHINE_JOINED, /* and kubelet is running */
         NB_MACHINE_KUBELET_UNPREPARED,
         NB_MACHINE_KUBELET_STOPPED,
         NB_MACHINE_KUBELET_CRASHING,
@@ -83,8 +86,8 @@ void nb_machine_state_done(struct nb_machine_state *state);
 /* "joined", "kubelet-stopped", ... */
 const char *nb_machine_kind_name(enum nb_machine_kind kind);
 
-/* Of `status`: 0 joined and kubelet runs; 1 not joined; 2 expired or not yet valid; 4 joined, but
- * kubelet does not run; 5 unknown. With `is_kubelet_ignored`, 0 instead of 4. */
+/* Of `status`: 0 joined and kubelet is running; 1 not joined; 2 expired or not yet valid; 4 joined,
+ * but kubelet is not running; 5 unknown. With `is_kubelet_ignored`, 0 instead of 4. */
 int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet_ignored);
 
 /* This user cannot read the files, or without the settings their paths are unknown. */

@@ -41,12 +41,12 @@ static const struct command {
         { "status",
           "node-bootstrap status [OPTION...]\n\n"
           "Shows the certificate and record of this node, and how long each stage of the\n"
-          "last join took. Exits with 0 if the machine has joined and kubelet runs; the man\n"
-          "page lists the other exit statuses.\n",
+          "last join took. Exits with 0 if the machine has joined and kubelet is\n"
+          "running; the man page lists the other exit statuses.\n",
           nb_command_status },
         { "check",
           "node-bootstrap check [OPTION...]\n\n"
-          "Runs the steps of a join except the request, and checks this machine. Changes\n"
+          "Runs the stages of a join except the request, and checks this machine. Changes\n"
           "nothing. Exits with 1 if a check fails.\n",
           nb_command_check },
         { "explain",

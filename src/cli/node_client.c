@@ -110,8 +110,8 @@ int nb_kubelet_ask_health(const char *address, struct nb_failure *f) {
                                       "kubelet is not healthy: %s answers with status %ld", url,
                                       answer.status);
         if (nb_http_is_unanswered(why.code) || why.code == NB_ANSWER_MALFORMED)
-                return nb_failure_set(f, NB_KUBELET_DOWN, 0,
-                                      "kubelet does not say that it is healthy: %s", why.detail);
+                return nb_failure_set(f, NB_KUBELET_DOWN, 0, "cannot read kubelet's health: %s",
+                                      why.detail);
         *f = why;
         return r;
 }

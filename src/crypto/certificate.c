@@ -386,9 +386,9 @@ bool nb_crt_has_strong_signature(gnutls_x509_crt_t crt) {
                                                        GNUTLS_SIGN_FLAG_SECURE_FOR_CERTS) != 0;
 }
 
-/* gnutls_x509_crt_verify() does not say so: if the signature is of another type than that key, it
- * reports a failure of constraints, and if it does not know the type, no reason at all. Anybody can
- * make such a certificate. */
+/* Not gnutls_x509_crt_verify(): if the type of the signature is not that of the key, it reports a
+ * failure of constraints, and for an unknown type it reports no reason. Anybody can make such a
+ * certificate. */
 bool nb_crt_is_signed_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
         _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t key = NULL;
         _cleanup_(nb_datum_done) gnutls_datum_t certificate = { 0 };

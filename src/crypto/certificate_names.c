@@ -12,8 +12,8 @@
 
 /*
  * Name constraints as in Go (crypto/x509, checkNameConstraints). gnutls_x509_name_constraints_
- * check_crt() also compares the common name, knows no constraint that begins with a dot, and lets a
- * wildcard stand for a name that is excluded.
+ * check_crt() also compares the common name, does not support constraints that begin with a dot,
+ * and accepts a wildcard that matches an excluded name.
  */
 
 typedef int get_constraint(gnutls_x509_name_constraints_t, unsigned, unsigned *, gnutls_datum_t *);

@@ -160,6 +160,20 @@ static int attempt_stage(void *userdata, struct nb_failure *f) {
         return r;
 }
 
+/* During discovery, people look for a wrong address first. */
+static void show_begun(const struct nb_join *join, const struct stage *stage) {
+        const struct nb_settings *settings = join->settings;
+        char endpoint[NB_URL_MAX];
+
+        if (stage->id == NB_STAGE_DISCOVER && settings->n_endpoints > 0) {
+                nb_endpoint_format(&settings->endpoints[0], endpoint);
+                nb_log_status("%s at %s%s", stage->begun, endpoint,
+                              settings->n_endpoints > 1 ? " and others" : "");
+        } else if (stage->begun) {
+                nb_log_status("%s", stage->begun);
+        }
+}
+
 /* `before`: what to report if the deadline cuts the first attempt short. */
 static int run_stage(struct nb_join *join, const struct stage *stage,
                      const struct nb_failure *before, struct nb_failure *f) {
@@ -173,8 +187,7 @@ static int run_stage(struct nb_join *join, const struct stage *stage,
         int r;
 
         nb_log_field(NB_FIELD_STAGE, "%s", nb_stage_names[stage->id]);
-        if (stage->begun)
-                nb_log_status("%s", stage->begun);
+        show_begun(join, stage);
         r = is_repeated(join, stage) ? nb_retry_run(&loop, f) : stage->run(join, f);
         usec = nb_now_usec() - usec;
         join->usec[stage->id] += usec;

@@ -27,7 +27,7 @@
  *      supervisor: signs at once, so there is no await. Writes pending.key.
  * await (CSR only)
  *      watches until the CSR is approved and issued; verifies the certificate.
- * hand-over
+ * handoff
  *      writes joined.json for the installer.
  *
  * A stage returns 0 (done), NB_REQUEST_AGAIN (go back to the request: its object is gone or

@@ -8,11 +8,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/macro.h"
 #include "os/clock.h"
 #include "os/terminal.h"
 
 #define LINE_SIZE 1024
 #define COLUMNS_DEFAULT 80
+#define COLUMNS_MIN 3 /* some terminals say 0 */
 #define CLEAR "\r\033[K"
 #define ELLIPSIS "…"
 
@@ -27,6 +29,28 @@ bool nb_terminal_takes_escapes(int fd) {
         const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
 
         return isatty(fd) && !(no_colour && no_colour[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+bool nb_terminal_is_ascii(void) {
+        static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+        const char *term = getenv("TERM");
+
+        if (term && !strcmp(term, "dumb"))
+                return true;
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                const char *locale = getenv(names[i]);
+
+                if (locale && locale[0])
+                        return !strcasestr(locale, "UTF-8") && !strcasestr(locale, "UTF8");
+        }
+        return false;
+}
+
+size_t nb_terminal_columns(int fd) {
+        struct winsize size;
+
+        return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= COLUMNS_MIN ? size.ws_col
+                                                                               : COLUMNS_DEFAULT;
 }
 
 size_t nb_terminal_cut(const char *text, size_t columns) {
@@ -56,13 +80,11 @@ bool nb_terminal_line_begin(int fd) {
 
 void nb_terminal_line_show(void) {
         char drawn[LINE_SIZE + sizeof(CLEAR ELLIPSIS)];
-        size_t columns = COLUMNS_DEFAULT, len;
-        struct winsize size;
+        size_t columns, len;
 
         if (!line.is_used || !line.text[0])
                 return;
-        if (ioctl(line.fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 2)
-                columns = size.ws_col;
+        columns = nb_terminal_columns(line.fd);
         /* Some terminals wrap as soon as the last column is used. */
         len = nb_terminal_cut(line.text, columns - 1);
         if (line.text[len])

@@ -13,6 +13,12 @@
 /* True on a terminal, unless TERM=dumb or NO_COLOR is set. */
 bool nb_terminal_takes_escapes(int fd);
 
+/* With TERM=dumb, or in a locale that is set and is not UTF-8. */
+bool nb_terminal_is_ascii(void);
+
+/* The width of the terminal; 80 if there is none, or if it does not say. */
+size_t nb_terminal_columns(int fd);
+
 /* Returns how many bytes of a UTF-8 text fit into `columns`, with one column per character. */
 size_t nb_terminal_cut(const char *text, size_t columns);
 

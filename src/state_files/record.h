@@ -33,7 +33,7 @@ struct nb_facts {
         OF(NODE, "node") \
         OF(REQUEST, "request") \
         OF(AWAIT, "await") \
-        OF(HAND_OVER, "hand-over") \
+        OF(HAND_OVER, "handoff") \
         OF(INSTALL, "install")
 
 enum nb_stage {

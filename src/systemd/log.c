@@ -249,7 +249,7 @@ static bool is_plain(const char *value) {
 
 /* Like journalctl with a catalog entry, replaces @NODE_BOOTSTRAP_X@ with the field's value, or with
  * <X> if the value is empty or not safe to paste. */
-void nb_log_print_text(FILE *stream, const char *text) {
+static void expand_fields(FILE *stream, const char *text) {
         const char *at, *end;
 
         while ((at = strstr(text, "@" PREFIX)) && (end = strchr(at + 1, '@'))) {
@@ -268,14 +268,62 @@ void nb_log_print_text(FILE *stream, const char *text) {
                         fprintf(stream, "<%.*s>", (int)len, name);
                 text = end + 1;
         }
-        fprintf(stream, "%s\n", text);
+        fputs(text, stream);
 }
 
-void nb_log_print_remedy(FILE *stream, enum nb_code code) {
+/* The length up to the next blank that is not between backquotes. */
+static size_t measure_word(const char *text) {
+        bool is_quoted = false;
+        size_t len = 0;
+
+        for (; text[len] && (text[len] != ' ' || is_quoted); len++)
+                is_quoted ^= text[len] == '`';
+        return len;
+}
+
+static void print_wrapped(FILE *stream, const char *line, size_t indent, size_t columns) {
+        size_t column = 0;
+
+        while (*line) {
+                size_t len = measure_word(line);
+
+                if (column > 0 && columns > 0 && column + 1 + len > columns) {
+                        fputc('\n', stream);
+                        column = 0;
+                }
+                column += (size_t)fprintf(stream, "%*s%.*s", column > 0 ? 1 : (int)indent, "",
+                                          (int)len, line);
+                line += len + (line[len] == ' ');
+        }
+}
+
+void nb_log_print_text(FILE *stream, const char *text, size_t indent, size_t columns) {
+        _cleanup_(nb_freep) char *expanded = NULL;
+        size_t size = 0;
+        FILE *memory = open_memstream(&expanded, &size);
+
+        if (!memory)
+                return;
+        expand_fields(memory, text);
+        if (fclose(memory) != 0)
+                return;
+        for (char *line = expanded, *end; line; line = end ? end + 1 : NULL) {
+                end = strchr(line, '\n');
+                if (end)
+                        *end = '\0';
+                if (strncmp(line, NB_COMMAND_PREFIX, strlen(NB_COMMAND_PREFIX)) == 0)
+                        fprintf(stream, "%*s%s", (int)indent, "", line);
+                else
+                        print_wrapped(stream, line, indent, columns);
+                fputc('\n', stream);
+        }
+}
+
+void nb_log_print_remedy(FILE *stream, enum nb_code code, size_t indent, size_t columns) {
         const struct nb_failure_info *info = nb_failure_info(code);
         bool is_k3s = info->remedy_k3s && !strcmp(values[NB_FIELD_CLUSTER], "k3s");
 
-        nb_log_print_text(stream, is_k3s ? info->remedy_k3s : info->remedy);
+        nb_log_print_text(stream, is_k3s ? info->remedy_k3s : info->remedy, indent, columns);
 }
 
 static void send_failure(int priority, const struct nb_failure *f) {
@@ -300,10 +348,8 @@ static void print_failure(int priority, const struct nb_failure *f) {
 
         fprintf(stream, "%s%s: %s: %s\n", format_stamp(priority, stamp), program,
                 nb_failure_info(f->code)->slug, f->detail);
-        if (f->code != NB_USAGE) {
-                fputs("  ", stream);
-                nb_log_print_remedy(stream, f->code);
-        }
+        if (f->code != NB_USAGE)
+                nb_log_print_remedy(stream, f->code, 2, nb_terminal_columns(STDERR_FILENO));
         if (memory && fclose(memory) == 0)
                 print_text(text, len);
 }

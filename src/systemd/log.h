@@ -72,14 +72,15 @@ void nb_log(int priority, enum nb_code code, const char *format, ...)
 
 /* Logs an entry for a failure: its detail, NODE_BOOTSTRAP_ERROR, ERRNO and
  * NODE_BOOTSTRAP_HTTP_STATUS in addition to the fields. On stderr, the line begins with the slug,
- * and the next line has the remedy. */
+ * and the next lines have the remedy. */
 void nb_log_failure(int priority, const struct nb_failure *f);
 
-/* Prints a text of struct nb_failure_info as one line, with the values of the fields. */
-void nb_log_print_text(FILE *stream, const char *text);
+/* Prints a text of struct nb_failure_info with the values of the fields, each line after `indent`
+ * blanks. Prose is wrapped to `columns`, indentation included (0: not at all); a command never. */
+void nb_log_print_text(FILE *stream, const char *text, size_t indent, size_t columns);
 
 /* Prints the remedy for the kind of cluster in NB_FIELD_CLUSTER, as nb_log_print_text() does. */
-void nb_log_print_remedy(FILE *stream, enum nb_code code);
+void nb_log_print_remedy(FILE *stream, enum nb_code code, size_t indent, size_t columns);
 
 /* If install runs this program, it sets the variable; status texts are then sent to this
  * descriptor, one datagram each, instead of to systemd. After the text of a failure, lines of this

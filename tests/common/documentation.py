@@ -33,7 +33,7 @@ class Example:
 
 
 def plain(roff):
-    for escape, character in ((r"\-", "-"), (r"\(aq", "'"), (r"\(ga", "`"), (r"\&", ""), (r"\e", "\\")):
+    for escape, character in ((r"\-", "-"), (r"\(aq", "'"), (r"\(ga", "`"), (r"\&", ""), ("\\ ", " "), (r"\e", "\\")):
         roff = roff.replace(escape, character)
     return roff
 

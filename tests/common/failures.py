@@ -16,8 +16,18 @@ def read(path):
     return {row["code"]: row for row in GENERATOR.read(SOURCE / path)}
 
 
+def flat(text):
+    """In one line, for texts that programs wrap."""
+    return re.sub(r"\s+", " ", text).strip()
+
+
 FAILURES = read("src/base/failures.def")
 MET = set()             # see --each-code in integration/conftest.py
+
+
+def count_remedies(text, code, key="remedy"):
+    """How often the remedy, up to its first field, is in the output of a program, which wraps it."""
+    return flat(text).count(flat(FAILURES[code][key]).split("@")[0])
 
 
 def meet(text):

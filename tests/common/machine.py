@@ -18,7 +18,7 @@ import time
 import pytest
 
 from . import SOURCE, apiserver, pki
-from .failures import FAILURES, meet
+from .failures import FAILURES, flat, meet
 from .metadata_child import MetadataChild
 from .passed import Passed
 from .wait import PATIENCE, until
@@ -200,9 +200,10 @@ def assert_remedy(code, lines):
     if code == "usage" and at == len(lines) - 1:
         assert "--help" in lines[at] or "a service runs this command: use " in lines[at], "wrong words are told of in one line, of which the end says where help is"
         return
-    told = lines[at + 1].strip()
-    k3s = FAILURES[code].get("remedy-k3s")
-    remedy = k3s if k3s and told.startswith(k3s.split("@")[0]) else FAILURES[code]["remedy"]
+    told = flat("\n".join(itertools.takewhile(lambda line: line.startswith("  "), lines[at + 1:])))
+    remedy, k3s = (flat(FAILURES[code].get(key, "")) for key in ("remedy", "remedy-k3s"))
+    if k3s and told.startswith(k3s.split("@")[0]):
+        remedy = k3s
     values = re.fullmatch(re.sub(r"\\?@NODE_BOOTSTRAP_[A-Z0-9_]+\\?@", "(.+)", re.escape(remedy)), told)
     assert values, f"not the remedy of {code}: {told}"
     for name, value in zip(re.findall(r"@NODE_BOOTSTRAP_([A-Z0-9_]+)@", remedy), values.groups()):

@@ -111,7 +111,7 @@ def assert_joined(node, cluster, said, commands_run="before\nafter\n"):
     assert found["metadata"]["labels"]["example.org/pool"] == "workers"
     assert (UNINITIALIZED, "NoSchedule") in {(taint["key"], taint["effect"]) for taint in found["spec"]["taints"]}
     assert node.is_active(UNIT) and node.show(UNIT, "UnitFileState") == "enabled"
-    assert f"the cluster has the Node '{node.name}'" in said
+    assert f"Node '{node.name}' is registered" in said
     for ignored in ("--v", "nodeRegistration.imagePullPolicy", "nodeRegistration.ignorePreflightErrors", "patches", "skipPhases"):
         assert ignored in said
 

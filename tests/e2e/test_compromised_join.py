@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The root side treats the network side as hostile: an attacking program replaces `join` in the real unit.
 
-The whole table of bad hand-overs is in tests/integration; here is what needs the real unit, user and sandbox.
+The whole table of bad handoffs is in tests/integration; here is what needs the real unit, user and sandbox.
 """
 
 import json

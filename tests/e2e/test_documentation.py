@@ -9,7 +9,7 @@ import pytest
 
 from common import SOURCE, documentation, versions
 from common.documentation import commands
-from common.failures import FAILURES
+from common.failures import FAILURES, GENERATOR
 from common.wait import until
 from .harness.node import CONFIG, KUBECONFIG, UNIT, settings
 
@@ -128,7 +128,7 @@ def test_setup_and_reset(new_node, cluster, example):
     text = example.text.replace("ssh control-plane kubeadm token create --print-join-command", "cat line")
     text = text.replace("10.0.0.10:6443", cluster.front.endpoint)
     text = re.sub(r"sha256:[0-9a-f]{64}", cluster.ca.pin, text).replace("abcdef.0123456789abcdef", token)
-    assert "kubelet runs" in type_in(node, text)
+    assert "kubelet is running" in type_in(node, text)
     cluster.await_node(node.name)
     node.await_kubelet()
     type_in(node, commands("remove"))
@@ -162,5 +162,5 @@ def joined_once(new_shared_node):
 
 def test_pin_of_the_pages(cluster):
     """The command that node-bootstrap.yaml(5) refers to prints the pin for caCertHashes."""
-    [command] = [text for text in re.findall("`([^`]*)`", FAILURES["settings-incomplete"]["remedy"]) if text.startswith("openssl")]
+    [command] = [text for text in GENERATOR.commands(FAILURES["settings-incomplete"]["remedy"]) if text.startswith("openssl")]
     assert on_the_control_plane(cluster, command).split()[0] == cluster.ca.pin.removeprefix("sha256:")

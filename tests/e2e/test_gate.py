@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap-gate.service: whether node-bootstrap.service fails or not, kubelet runs on a machine that has joined, and on no other.
+"""node-bootstrap-gate.service: whether node-bootstrap.service fails or not, kubelet is running on a machine that has joined, and on no other.
 
 kubelet is a stand-in, and so is the join where a row says so; what a join leaves on disk is real.
 """
@@ -119,7 +119,7 @@ def has_job(node, unit):
 
 
 def assert_kubelet(node, is_up):
-    """Whether kubelet runs, and whether its status and node-joined.target agree."""
+    """Whether kubelet is running, and whether its status and node-joined.target agree."""
     assert (node.show(KUBELET, "ActiveState"), has_words(node), has_job(node, KUBELET)) == ("active" if is_up else "inactive", not is_up, False), node.jobs()
     until(lambda: node.is_active(TARGET) == is_up and not has_job(node, TARGET), f"{TARGET} follows")
 
@@ -156,7 +156,7 @@ def test_service_that_fails(fresh, broken, is_joined):
     if not is_joined:       # a late repair starts kubelet as well
         on_disk.put(node, node.name)
         assert start_of_service(node) == 0
-        until(lambda: node.is_active(KUBELET), "kubelet runs")
+        until(lambda: node.is_active(KUBELET), "kubelet is running")
 
 
 def is_limited(node):
@@ -249,7 +249,7 @@ def test_kubelet_that_crashes(fresh):
     until(lambda: int(fresh.show(KUBELET, "NRestarts")) >= 10, "it crashes again and again")
     assert fresh.show(GATE, "Result") == "success"
     fresh.drop_in(KUBELET, "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=300ms\n")
-    until(lambda: fresh.is_active(KUBELET), "the repaired kubelet runs")
+    until(lambda: fresh.is_active(KUBELET), "the repaired kubelet is running")
 
 
 ONCE = f"test -e /run/once && exec {INSTALL} --gate; touch /run/once; "
@@ -297,7 +297,7 @@ def hanging(path):
 
 
 def test_file_system_that_hangs(fresh):
-    """The service and then the gate wait for it, and kubelet runs once it answers again."""
+    """The service and then the gate wait for it, and kubelet is running once it answers again."""
     node = fresh
     on_disk.put(node, node.name)
     node.drop_in(GATE, "[Service]\nTimeoutStartSec=200ms\n")
@@ -308,7 +308,7 @@ def test_file_system_that_hangs(fresh):
             if unit == GATE:
                 until(lambda: node.show(GATE, "NRestarts") not in ("", "0"), "the gate is asked again")
             assert not node.is_active(KUBELET)
-        until(lambda: node.is_active(KUBELET), "kubelet runs")
+        until(lambda: node.is_active(KUBELET), "kubelet is running")
         node.run("systemctl", "stop", KUBELET)
 
 
@@ -429,7 +429,7 @@ def test_boot_with_a_file_system_that_hangs(rebooted, row, is_joined):
                 until(lambda: has_booted(node), lambda: node.jobs())
             assert_kubelet(node, is_joined)
             done = node.run("node-bootstrap", "status", check=False)
-            assert ("State: joined, and kubelet runs" in done.stdout, done.returncode == 0) == (is_joined, is_joined), done.stdout
+            assert ("State: joined, and kubelet is running" in done.stdout, done.returncode == 0) == (is_joined, is_joined), done.stdout
     finally:
         for unit in row.drop_ins:
             node.path(f"/etc/systemd/system/{unit}.d/50-test.conf").unlink()

@@ -12,7 +12,7 @@ import yaml
 
 from common import apiserver, pki, supervisor
 from common.documentation import commands
-from common.failures import FAILURES
+from common.failures import FAILURES, GENERATOR
 from common.wait import until
 from .harness import network
 from .harness.node import CA_FILE, CONFIG, CURRENT, PKI, UNIT
@@ -148,7 +148,7 @@ def test_example_of_the_document(new_node, server):
     agent.write(KUBELET_CONFIG, yaml.safe_dump({**yaml.safe_load(agent.read(KUBELET_CONFIG)), **{
         key: own[key] for key in own if key not in ("authentication", "authorization", "rotateCertificates")}}))
     said = agent.run("sh", "-ec", f"cd /root && {setup.replace('k3s.example.com', ADDRESS)}").stdout
-    assert "kubelet runs" in said and "clientCAFile" not in said and "rotateCertificates" not in said, said
+    assert "kubelet is running" in said and "clientCAFile" not in said and "rotateCertificates" not in said, said
     assert agent.is_active(TIMER) and yaml.safe_load(agent.read(KUBELET_CONFIG))["authentication"]["x509"]["clientCAFile"] == CLIENT_CA
 
     agent.path(PASSWORD).unlink()
@@ -156,7 +156,7 @@ def test_example_of_the_document(new_node, server):
     server.cluster.life = 2 * pki.YEAR
     agent.run("systemctl", "start", REFRESH, check=False)
     assert "node-password-missing" in agent.run("node-bootstrap", "status", check=False).stdout
-    create, refresh = re.findall("`(od .*?|systemctl start .*?)`", FAILURES["node-password-missing"]["remedy"])
+    create, refresh = (one for one in GENERATOR.commands(FAILURES["node-password-missing"]["remedy"]) if one.startswith(("od ", "systemctl start ")))
     agent.run("sh", "-ec", create)
     assert stat.S_IMODE(agent.path(PASSWORD).stat().st_mode) == 0o600
     agent.run("sh", "-ec", refresh, check=False)

@@ -79,7 +79,7 @@ def test_kubelet(joined):
     node = joined
     look(node, "joined", "joined", 0, None)
     said = node.run("node-bootstrap", "setup").stdout
-    assert "this machine has joined already\n" in said and "kubelet runs" in said
+    assert "this machine has joined already\n" in said and "kubelet is running" in said
 
     node.run("systemctl", "stop", "kubelet.service")
     found = look(node, "kubelet is stopped", "kubelet-stopped", 4, "kubelet-down")
@@ -95,9 +95,9 @@ def test_kubelet(joined):
     assert done.returncode == 71 and "no.such.group" in done.stdout
     node.write(KUBELET_CONFIG, config)
     node.run("systemctl", "restart", "kubelet.service")
-    assert "kubelet runs" in node.run("node-bootstrap", "setup").stdout
+    assert "kubelet is running" in node.run("node-bootstrap", "setup").stdout
     await_well(node, node.name)
-    look(node, "kubelet runs again", "joined", 0, None)
+    look(node, "kubelet is running again", "joined", 0, None)
 
     # The name may be in a credential that only the service can read: then that of the certificate counts.
     node.run("systemctl", "stop", "kubelet.service", UNIT)
@@ -160,7 +160,7 @@ def test_lost_kubeconfig(joined, cluster):
     node.run("systemctl", "reload-or-restart", UNIT)
     assert node.said("file-restored") and contents(node) == before
     node.run("systemctl", "restart", "kubelet.service")
-    until(lambda: node.is_active("kubelet.service"), "kubelet runs")
+    until(lambda: node.is_active("kubelet.service"), "kubelet is running")
     node.path(KUBECONFIG).unlink()
     done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
     assert "the token was not written" in done.stdout and contents(node) == before
@@ -181,7 +181,7 @@ def join_copy(node, name, what):
     until(lambda: node.show(UNIT, "ActiveState") == "failed", "the copy has no token")
     assert not node.kubelet_pid()
     assert "host name and machine ID differ" in look(node, what, "copied", 1, "machine-copied")["message"]
-    assert "kubelet runs" in node.run("node-bootstrap", "setup", "-", stdin=node.cluster.join_command()).stdout
+    assert "kubelet is running" in node.run("node-bootstrap", "setup", "-", stdin=node.cluster.join_command()).stdout
     node.cluster.await_node(name)
 
 
@@ -192,7 +192,7 @@ def serving(node):
 
 @pytest.mark.each_release
 def test_renamed_and_copied(joined):
-    """Another host name is a warning, and kubelet runs after a reboot. With another machine ID as well, the machine is a copy. The
+    """Another host name is a warning, and kubelet is running after a reboot. With another machine ID as well, the machine is a copy. The
     serving certificate that kubelet has signed itself for the other name goes with the join of the copy; another one is a warning."""
     node, old = joined, joined.name
     own, warning = serving(node), "belongs to the machine of which this one is a copy; replace it and its key"
@@ -236,7 +236,7 @@ def test_expired(joined, cluster):
     expire(node)
     look(node, "expired", "expired", 2, "join-needed")
     done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
-    assert "kubelet runs" in done.stdout and node.exists(CURRENT)
+    assert "kubelet is running" in done.stdout and node.exists(CURRENT)
 
 
 @pytest.mark.each_release

@@ -57,7 +57,7 @@ def test_revoked_certificate(own_cluster, new_node):
     own_cluster.delete_node(node.name)
     line = f"kubeadm join {own_cluster.front.endpoint} --token {own_cluster.token()} --discovery-token-ca-cert-hash {own_cluster.ca.pin}"
     said = node.run("node-bootstrap", "setup", "-", "--force", stdin=line).stdout
-    assert node.certificate().serial_number != first and "kubelet runs" in said
+    assert node.certificate().serial_number != first and "kubelet is running" in said
     clients = x509.load_pem_x509_certificate((own_cluster.work / "clients.crt").read_bytes())
     issued = node.certificate()
     clients.public_key().verify(issued.signature, issued.tbs_certificate_bytes, ec.ECDSA(issued.signature_hash_algorithm))

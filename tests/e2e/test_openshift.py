@@ -103,7 +103,7 @@ def client_certificate(cluster):
 
 
 def joined(node, cluster):
-    """Joined by this account, and kubelet runs with the result; the other file of that name is unchanged."""
+    """Joined by this account, and kubelet is running with the result; the other file of that name is unchanged."""
     cluster.await_node(node.name)
     [csr] = cluster.csrs(node.name)
     assert csr["spec"]["username"] == ACCOUNT and set(csr["spec"]["groups"]) == {*GROUPS, "system:authenticated"}

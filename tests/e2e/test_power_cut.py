@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A power cut during an installation: kubelet uses a complete credential, or finds no kubeconfig.
 
-The states are those of tests/common/disk.py. kubelet runs with the files of each until it
+The states are those of tests/common/disk.py. kubelet is running with the files of each until it
 makes a request, which shows its certificate and that it trusts the server, or until it exits. With
 -s the outcomes are printed.
 """

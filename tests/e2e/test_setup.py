@@ -74,9 +74,8 @@ def test_configuration_of_kubelet(fresh, cluster):
     said = set_up(fresh, line, check=False).stdout
     assert said.index("'/var/lib/kubelet/config.yaml' is missing") < said.index("--config-from=cluster") < said.index(f"enabled  {UNIT}")
     commands = re.findall("`([^`]*)`", said[:said.index(f"enabled  {UNIT}")])
-    assert commands[-2:] == ["node-bootstrap setup - --config-from=cluster --force", f"systemctl restart {UNIT}"]
-    said = fresh.run("sh", "-c", commands[-2], check=False, stdin=cluster.join_command()).stdout
-    assert f"wrote    {DOCUMENT}" in said and f"`systemctl restart {UNIT}`" in said
+    assert commands[-2:] == ["node-bootstrap setup --config-from=cluster --force --no-start", f"systemctl restart {UNIT}"]
+    assert f"wrote    {DOCUMENT}" in fresh.run("sh", "-c", commands[-2]).stdout
     fresh.run("sh", "-c", commands[-1])
     fresh.await_kubelet()
     assert fresh.exists("/var/lib/kubelet/config.yaml")
@@ -88,14 +87,14 @@ def test_kubelet_that_ended_again_and_again(fresh, cluster):
     fresh.run("systemctl", "start", "--no-block", "kubelet.service")
     until(lambda: int(fresh.show("kubelet.service", "NRestarts")) > 0, "kubelet was restarted")
     until(lambda: fresh.show("kubelet.service", "SubState") == "auto-restart", "kubelet has ended")
-    assert "kubelet runs" in set_up(fresh, to(cluster)).stdout
+    assert "kubelet is running" in set_up(fresh, to(cluster)).stdout
     cluster.await_node(fresh.name)
 
 
 def test_wait_for_the_node(fresh, cluster):
     line = to(cluster)
     said = set_up(fresh, f"{line} --wait=node").stdout
-    assert "\nkubelet runs\n" in said and said.endswith(f"\nthe cluster has the Node '{fresh.name}'\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
+    assert "\nkubelet is running\n" in said and said.endswith(f"\nNode '{fresh.name}' is registered\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
     cluster.delete_node(fresh.name)
     failed(set_up(fresh, f"{line} --wait=node --timeout=5s", check=False), "node-deleted")
     done = set_up(fresh, f"--json {line} --wait=node --timeout=1s 2>/dev/null", check=False)
@@ -111,14 +110,14 @@ def test_kubelet_that_is_active_and_does_nothing(fresh, cluster):
     kubelet = str(fresh.kubelet_pid())
     fresh.run("kill", "-STOP", kubelet)
     said = failed(set_up(fresh, f"{line} --timeout=5s", check=False), "kubelet-down")
-    assert "/healthz" in said and "kubelet runs" not in said
-    assert "kubelet does not say that it is healthy" in fresh.run("node-bootstrap", "check", check=False).stdout
+    assert "/healthz" in said and "kubelet is running" not in said
+    assert "cannot read kubelet's health" in fresh.run("node-bootstrap", "check", check=False).stdout
     watching = fresh.start("node-bootstrap", "setup", *line.split())
     until(lambda: set(fresh.run("ps", "-C", "node-bootstrap", "-o", "user=", check=False).stdout.split()) - {"root"}, "setup asks kubelet in a child")
     fresh.run("pkill", "-INT", "--oldest", "-f", "node-bootstrap setup")
     assert watching.wait(PATIENCE) == 143
     fresh.run("systemctl", "restart", "kubelet.service")
-    assert set_up(fresh, line).stdout.endswith("kubelet runs\n")
+    assert set_up(fresh, line).stdout.endswith("kubelet is running\n")
 
 
 def test_token_from_a_file_and_from_standard_input(new_node, cluster):

@@ -27,15 +27,16 @@ def catalog(path="src/base/node-bootstrap.catalog"):
     codes = {row["message-id"]: code for code, row in FAILURES.items()}
     found = {}
     for entry in re.split(r"^-- ", (BUILD / path).read_text(encoding="ascii"), flags=re.M)[1:]:
-        identifier, head, *paragraphs = re.split(r"\n\n?(?!Defined-By|Documentation)", entry.strip())
-        found[codes.get(identifier, identifier)] = [re.match("Subject: (.*)\n", head + "\n")[1], *paragraphs]
+        head, *paragraphs = entry.strip().split("\n\n")
+        identifier, subject = re.match("(.*)\nSubject: (.*)\n", head).groups()
+        found[codes.get(identifier, identifier)] = [subject, *paragraphs]
     return found
 
 
 def in_the_page():
     """code -> texts, with class and exit status, of node-bootstrap.failures(7)."""
     entries = re.findall(r"^\.It Sy (\S+) Pq Li (\w+) , No exit status (\d+)\n((?:.*\n)*?)(?=\.It|\.El)", section("node-bootstrap.failures.7", "FAILURES"), re.M)
-    return {code: (kind, status, one_line(text.replace(".Pp\n", ""))) for code, kind, status, text in entries}
+    return {code: (kind, status, one_line(re.sub(r"^\.(Pp|Bd.*|Ed)\n", "", text, flags=re.M))) for code, kind, status, text in entries}
 
 
 def messages():
@@ -59,10 +60,11 @@ def test_rows_are_the_same_everywhere():
     assert list(in_messages) == list(in_explain) == complete("node-bootstrap", "explain", "") == codes
     assert list(in_failures) == [code for code in codes if code not in EVENTS]
     for code, row in FAILURES.items():
-        what, unchanged, remedy = (plain(row[part]) for part in PARTS[1:])
-        k3s = [plain(row[K3S])] if K3S in row else []
-        shown = {part: GENERATOR.without_fields(text) for part, text in row.items() if part in (*PARTS, K3S)}
-        assert code in QUIET or in_catalog[code] == [*(shown[part] for part in PARTS), *(f"With k3s and RKE2: {shown[K3S]}" for _ in k3s)]
+        what, unchanged, remedy = (one_line(plain(row[part])) for part in PARTS[1:])
+        k3s = [one_line(plain(row[K3S]))] if K3S in row else []
+        shown = {part: "\n".join(GENERATOR.wrap(GENERATOR.without_fields(text))) for part, text in row.items() if part in (*PARTS, K3S)}
+        shown["subject"] = row["subject"]
+        assert code in QUIET or in_catalog[code] == [*(shown[part] for part in PARTS), *(f"With k3s and RKE2:\n{shown[K3S]}" for _ in k3s)]
         assert in_messages[code] == (row["message-id"], row["subject"] + ".")
         assert in_explain[code] == one_line(
             f"{code}: {row['subject']} class {row['class']}, exit status {row['exit']}, MESSAGE_ID {row['message-id']} "
@@ -76,7 +78,7 @@ def test_no_field_is_in_a_command_of_the_journal():
     for path in ("src/base/node-bootstrap.catalog", "src/admin/node-bootstrap-admin.catalog"):
         texts = [text for texts in catalog(path).values() for text in texts]
         assert all(text.count("`") % 2 == 0 for text in texts)
-        inside = [part for text in texts for part in text.split("`")[1::2]]
+        inside = [command for text in texts for command in GENERATOR.commands(text)]
         assert not [command for command in inside if "@" in command] and any("<CSR>" in command for command in inside)
         assert any("@NODE_BOOTSTRAP_CSR@" in text for text in texts), "elsewhere, a field is replaced"
 

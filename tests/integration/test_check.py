@@ -50,7 +50,7 @@ def test_settings_that_only_root_can_read(place):
 
 def test_no_settings_and_no_credentials(place):
     found = place.bad("settings-incomplete", "discovery.endpoints")
-    assert found["Settings"][0] == "- none in /etc/node-bootstrap or in a credential"
+    assert found["Settings"][0] == "- no settings in /etc/node-bootstrap or a credential"
     assert found["Credentials and tokens"] == ["- none"]
 
 
@@ -257,8 +257,8 @@ def test_control_characters_in_a_file_name(place):
 
 def test_missing_config_directory(place):
     done = place.check("--config-directory=/etc/no-such-folder")
-    assert done.returncode == 1
-    assert "  ✗ settings-unreadable: --config-directory: '/etc/no-such-folder' cannot be read: No such file or directory\n" in done.stdout
+    assert done.returncode == 64 and done.stdout == ""
+    assert "usage: '--config-directory=/etc/no-such-folder': No such file or directory; see" in done.stderr
 
 
 # Metadata.
@@ -470,7 +470,7 @@ def test_missing_folder(place):
     """The service cannot create it: it may write only in folders that exist when it starts."""
     place.settings()
     place.token()
-    assert "  ✗ directory-missing: kubeconfig, '/etc/kubernetes': '/etc/kubernetes': No such file or directory" in place.check("--local=false").stdout
+    assert "  ✗ directory-missing: '/etc/kubernetes' does not exist (needed for the kubeconfig)" in place.check("--local=false").stdout
     (place.path / "etc/kubernetes").mkdir()
     output = place.check("--local=false").stdout
     assert "  ✓ kubeconfig: '/etc/kubernetes' can be written" in output and "  ✓ CA: '/etc/kubernetes/pki' can be created" in output

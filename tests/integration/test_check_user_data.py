@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from common import documentation
-from common.failures import FAILURES
+from common.failures import FAILURES, count_remedies
 from common.machine import HEADER, KEPT, SECRET, TOKEN, TOKEN_ID, find_program, to_yaml
 from common.wait import PATIENCE, until
 from .check import sections
@@ -46,7 +46,7 @@ def bad(code, status_and_output, *words, section="User data"):
     status, output = status_and_output
     [failure] = [row for row in sections(output)[section] if row.startswith(f"✗ {code}: ")]
     assert status == 1 and all(word in failure for word in words), output
-    assert any(FAILURES[code].get(key, "-").split("@")[0] in output for key in ("remedy", "remedy-k3s"))
+    assert any(key in FAILURES[code] and count_remedies(output, code, key) for key in ("remedy", "remedy-k3s"))
     return sections(output)
 
 

@@ -46,7 +46,7 @@ CONNECTIONS = [
     Case("nobody listens", lambda world: {"endpoints": [faults.dead_endpoint()]}, *REFUSED, "refused"),
     Case("no answer to the connection", lambda world: {"endpoints": [world.closing(faults.BlackHole()).endpoint]}, *UNREACHABLE),
     Case("name that does not resolve", lambda world: {"endpoints": ["nosuch.invalid:6443"]}, *UNRESOLVED, "nosuch.invalid"),
-    Case("stalls before TLS", on_connect(faults.stall_before_tls), *UNREACHABLE),
+    Case("stalls before TLS", on_connect(faults.stall_before_tls), *UNREACHABLE, "does not answer the TLS handshake"),
     Case("reset before TLS", on_connect(faults.reset), *RESET),
     Case("hangs up before TLS", on_connect(faults.hang_up), *RESET),
     Case("stalls after the request", discovery(faults.stall), *UNREACHABLE),

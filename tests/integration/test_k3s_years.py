@@ -6,7 +6,7 @@ import json
 import pytest
 
 from common import apiserver, pki, supervisor
-from common.failures import FAILURES
+from common.failures import count_remedies
 from common.machine import NODE, SECRET, TOKEN_ID, Machine
 from .installed import contents, status
 from .k3s_joined import CLIENT_CA, RESTART, OldWorld, age, join, joined_long_ago, names, pair, record, refresh
@@ -33,7 +33,7 @@ def test_deleted_node_is_reported_until_it_is_back(world):
     due = json.loads(status(machine, "--json").stdout)["certificate"]
     assert due["renewalFailure"] == "node-deleted" and due["renewalOverdueSince"] == due["rotationFrom"]
     text = status(machine).stdout
-    assert f"Renewal: overdue since {due['rotationFrom']}: node-deleted: " in text and FAILURES["node-deleted"]["remedy"] in text
+    assert f"Renewal: overdue since {due['rotationFrom']}: node-deleted: " in text and count_remedies(text, "node-deleted")
     line = status(machine, "--check").stdout
     assert line.startswith("RENEWAL OVERDUE: ") and "node-deleted" in line
     metrics = status(machine, "--prometheus").stdout

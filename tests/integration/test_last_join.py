@@ -16,7 +16,7 @@ from .journal import LoggingMachine
 pytestmark = pytest.mark.each_release
 NAME = "cp.example.org"
 ID = {"INVOCATION_ID": "0123456789abcdef" * 2}
-STAGES = ["prepare", "metadata", "discover", "connect", "node", "request", "await", "hand-over", "install"]
+STAGES = ["prepare", "metadata", "discover", "connect", "node", "request", "await", "handoff", "install"]
 
 
 @pytest.fixture

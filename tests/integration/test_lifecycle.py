@@ -355,7 +355,7 @@ def test_status_of_what_cannot_be_read(world, path, make):
     target.unlink()
     make(target)
     run = status(world.machine)
-    assert run.exit == 1 and ", so this machine is not joined\n" in run.stdout and target.name in run.stdout and "explain join-needed" in run.stdout
+    assert run.exit == 1 and ": not joined: " in run.stdout and target.name in run.stdout and "explain join-needed" in run.stdout
     assert "network side" not in run.stderr + run.stdout
 
 

@@ -292,7 +292,7 @@ def test_root_that_is_not_a_directory(image, tmp_path, make, expected, option):
     image.root = tmp_path / "misspelt"
     make(image.root)
     done = image.setup(f"{GOOD}{option}")
-    assert done.returncode == int(FAILURES["setup-unwritable"]["exit"]) and f"'--root={image.root}': " in done.stderr and expected in done.stderr and done.stdout == ""
+    assert done.returncode == int(FAILURES["usage"]["exit"]) and f"'--root={image.root}': " in done.stderr and expected in done.stderr and done.stdout == ""
     assert not image.root.is_dir()
 
 

@@ -91,6 +91,16 @@ def test_terminal_needs_no_end_of_input(image, row):
         assert not select.select([terminal], [], [], 0)[0], "a shell would run what was pasted after the line"
 
 
+def test_a_token_from_a_terminal_is_one_line(image):
+    ours, theirs = pty.openpty()
+    with open(ours, "wb", buffering=0) as keyboard, open(theirs, "rb", buffering=0) as terminal:
+        keyboard.write(f"{TOKEN}\nrm -rf /\n".encode())
+        done = image.run("10.0.0.1:6443", "--token-file=-", "--ca-cert-hash", PIN, stdin=terminal)
+        assert done.returncode == 0 and done.stderr == "Paste the token, then press Enter:\n", done.stderr
+        assert not select.select([terminal], [], [], 0)[0], "a shell would run what was pasted after the token"
+    assert image.credentials() == {"token": TOKEN}
+
+
 def test_placeholders_are_named(image):
     for words, expected in ((f"kubeadm join <control-plane>:6443 --token {TOKEN}", "word 3 of the pasted line (20 characters) is a placeholder"),
                             (f"kubeadm join 10.0.0.1 --token <token> --discovery-token-ca-cert-hash {PIN}", "'--token' has a placeholder"),

@@ -167,7 +167,7 @@ def test_kubelet_that_has_only_just_started(manager, tmp_path):
                                       "ExecStart": [("/bin/true", ["/bin/true", "--container-runtime-endpoint=tcp:a"], False, *[0] * 7)],
                                       "ActiveEnterTimestampMonotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}
     done = run(tmp_path, *SETUP[:-1], ca.pin, "--timeout=1s")
-    assert done.returncode == int(FAILURES["kubelet-down"]["exit"]) and "; stopped watching before" in done.stderr and "kubelet runs" not in done.stdout
+    assert done.returncode == int(FAILURES["kubelet-down"]["exit"]) and "; stopped watching before" in done.stderr and "kubelet is running" not in done.stdout
 
 
 def test_service_that_fails_at_once(manager, tmp_path):

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "cli/commands.h"
 #include "http/http.h"
@@ -191,6 +192,9 @@ static int read_options(struct nb_options *options, struct nb_check *check, stru
                 return r;
         nb_sources_init(&check->sources, options->config_directory);
         check->is_folder_given = options->has_config_directory;
+        if (check->is_folder_given && access(options->config_directory, F_OK) < 0)
+                return nb_failure_set(f, NB_USAGE, errno, "'--config-directory=%s': %m",
+                                      nb_text_shown(options->config_directory));
         check->part = is_rehearsal ? NB_CHECK_OF_SERVICE : NB_CHECK_ALL;
         check->is_local = local ? !strcmp(local, "true") : check->user_data != NULL;
         if (!check->user_data)
@@ -254,6 +258,7 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
                 return rehearse_service(&check);
         check.output.is_coloured = !check.output.is_json &&
                                    nb_terminal_takes_escapes(STDOUT_FILENO);
+        check.output.is_ascii = nb_terminal_is_ascii();
         nb_check_begin_output(&check.output);
         /* Without a message bus, systemd answers only root. */
         if (!check.user_data) {

@@ -67,7 +67,7 @@ enum nb_check_mark {
 };
 
 struct nb_check_output {
-        bool is_json, is_coloured;
+        bool is_json, is_coloured, is_ascii;
         struct nb_buffer json;
         struct nb_json_writer writer;
         int frames_fd;                     /* rows are for the command that rehearses; -1: shown */

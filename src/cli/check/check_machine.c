@@ -127,8 +127,8 @@ static int check_target(struct nb_check *check, const char *what, const char *pa
         NB_TEXT_COPY(where, folder);
         r = try_to_write(check, folder, where);
         if (r == -ENODEV)
-                return nb_failure_set(f, NB_DIRECTORY_MISSING, ENOENT, "%s, '%s': '%s': %m", what,
-                                      folder, where);
+                return nb_failure_set(f, NB_DIRECTORY_MISSING, ENOENT,
+                                      "'%s' does not exist (needed for the %s)", where, what);
         if (r < 0)
                 return nb_failure_set(f, code, r, "%s, '%s': '%s': %m", what, folder, where);
         if (r > 0)

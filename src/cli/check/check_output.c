@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
@@ -11,14 +12,17 @@
 #include "cli/check/check_internal.h"
 #include "cli/failure_json.h"
 #include "os/clock.h"
+#include "os/terminal.h"
 #include "systemd/log.h"
 
 static const struct {
-        const char *sign, *colour, *name;
+        const char *sign, *ascii, *colour, *name;
 } marks[_NB_CHECK_MARK_N] = {
-        [NB_CHECK_NOTE] = { "-", NULL, "note" },       [NB_CHECK_GOOD] = { "✓", "32", "good" },
-        [NB_CHECK_DOUBT] = { "!", "33", "doubt" },     [NB_CHECK_BAD] = { "✗", "31", "bad" },
-        [NB_CHECK_UNTRIED] = { "–", NULL, "untried" },
+        [NB_CHECK_NOTE] = { "-", "-", NULL, "note" },
+        [NB_CHECK_GOOD] = { "✓", "+", "32", "good" },
+        [NB_CHECK_DOUBT] = { "!", "!", "33", "doubt" },
+        [NB_CHECK_BAD] = { "✗", "x", "31", "bad" },
+        [NB_CHECK_UNTRIED] = { "–", ".", NULL, "untried" },
 };
 
 void nb_check_begin_output(struct nb_check_output *output) {
@@ -70,8 +74,9 @@ static void print_row(const struct nb_check_output *output, enum nb_check_mark m
         const char *colour = output->is_coloured ? marks[mark].colour : NULL;
 
         printf(colour ? "  \033[%sm%s\033[0m %s" : "  %s%s %s", colour ? colour : "",
-               marks[mark].sign, line);
-        if (output->shown->label && mark != NB_CHECK_NOTE && mark != NB_CHECK_UNTRIED)
+               output->is_ascii ? marks[mark].ascii : marks[mark].sign, line);
+        if (output->shown->label && mark != NB_CHECK_NOTE && mark != NB_CHECK_UNTRIED &&
+            duration_ms > 0)
                 printf(" (%" PRIu64 " ms)", duration_ms);
         fputc('\n', stdout);
 }
@@ -114,10 +119,8 @@ void nb_check_show(struct nb_check_output *output, const struct nb_check_frame *
                 if (output->first.code == NB_NONE)
                         output->first = f;
         }
-        if (has_failed && !output->is_json) {
-                printf("    ");
-                nb_log_print_remedy(stdout, f.code);
-        }
+        if (has_failed && !output->is_json)
+                nb_log_print_remedy(stdout, f.code, 4, nb_terminal_columns(STDOUT_FILENO));
         fflush(stdout);
 }
 
@@ -188,8 +191,16 @@ int nb_check_end_output(struct nb_check_output *output) {
         int r;
 
         close_step(output, &none);
-        if (!output->is_json || output->r < 0)
+        if (output->r < 0)
                 return output->r;
+        if (!output->is_json) {
+                if (is_good)
+                        printf("\nNo check failed\n");
+                else
+                        printf("\nFirst failure: %s: %s\n",
+                               nb_failure_info(output->first.code)->slug, output->first.detail);
+                return 0;
+        }
         nb_json_close(&output->writer);
         nb_json_put_boolean(&output->writer, "good", is_good);
         nb_json_put_string(&output->writer, "failure",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "base/macro.h"
 #include "base/text.h"
@@ -96,27 +95,23 @@ int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
 int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         const char *folder = check->sources.config_directory;
         const struct nb_settings *settings = &check->load.settings;
-        struct stat st;
         unsigned n;
         int r;
 
-        if (check->is_folder_given && stat(folder, &st) < 0)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
-                                      "--config-directory: '%s' cannot be read: %m",
-                                      nb_text_shown(folder));
         r = nb_load_settings(&check->load, &check->sources, f);
         if (r < 0)
                 return r;
         check->has_settings = true;
         n = print_settings(check, settings);
         if (n == 0)
-                nb_check_row(check, NB_CHECK_NOTE, "none in %s or in a credential", folder);
+                nb_check_row(check, NB_CHECK_NOTE, "no settings in %s or a credential", folder);
         if (settings->ignored[0])
                 nb_check_row(check, NB_CHECK_NOTE, "ignored, for other phases of kubeadm join: %s",
                              settings->ignored);
         r = nb_settings_verify(settings, f);
         if (r < 0)
                 return r;
-        nb_check_row(check, NB_CHECK_GOOD, "valid");
+        if (n > 0)
+                nb_check_row(check, NB_CHECK_GOOD, "valid");
         return 0;
 }

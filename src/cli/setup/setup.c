@@ -30,7 +30,7 @@ static int check_machine(const struct nb_setup_wanted *wanted, struct nb_failure
         if (wanted->root) {
                 /* The folder is not created: its name may be misspelt. */
                 r = nb_folder_open(wanted->root, &fd);
-                return r < 0 ? nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "'--root=%s': %m",
+                return r < 0 ? nb_failure_set(f, NB_USAGE, r, "'--root=%s': %m",
                                               nb_text_shown(wanted->root))
                              : 0;
         }

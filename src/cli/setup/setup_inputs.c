@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -13,6 +15,7 @@
 #include "kube_objects/kubeconfig.h"
 #include "kube_objects/token.h"
 #include "os/clock.h"
+#include "os/stop.h"
 #include "settings/store.h"
 #include "systemd/log.h"
 
@@ -204,6 +207,30 @@ static int read_config(struct nb_setup_line *line, struct nb_failure *f) {
 
 /* --- Tokens --- */
 
+/* A terminal returns one line at a time. */
+static int read_typed_token(struct nb_secret *ret, struct nb_failure *f) {
+        struct pollfd polls[] = { { 0 }, { .fd = STDIN_FILENO, .events = POLLIN } };
+        ssize_t n = 0;
+        int r = 0;
+
+        if (nb_secret_init(ret, TOKEN_MAX) < 0)
+                return nb_failure_set_memory(f);
+        fprintf(stderr, "Paste the token, then press Enter:\n");
+        while (r >= 0 && !polls[1].revents)
+                r = nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE);
+        if (r >= 0)
+                n = read(STDIN_FILENO, ret->data, ret->size);
+        if (r < 0 || n < 0)
+                return r == -ECANCELED
+                               ? r
+                               : nb_failure_set(f, NB_SETTINGS_UNREADABLE, r < 0 ? r : errno,
+                                                "cannot read the terminal: %m");
+        ret->len = (size_t)n;
+        /* A shell must not run what was pasted after the token. */
+        (void)tcflush(STDIN_FILENO, TCIFLUSH);
+        return 0;
+}
+
 static int read_token_file(struct nb_setup_line *line, struct nb_failure *f) {
         const char *path = line->values[NB_SETUP_INPUT_TOKEN_FILE];
         struct nb_setup_token *token = &line->tokens[NB_SETUP_TOKEN_COMMON];
@@ -216,7 +243,12 @@ static int read_token_file(struct nb_setup_line *line, struct nb_failure *f) {
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--token' and '--token-file' cannot be combined");
         token->option = "token-file";
-        r = nb_setup_read_input(line, "--token-file=-", path, TOKEN_MAX, NULL, value, f);
+        if (!strcmp(path, "-") && isatty(STDIN_FILENO) && !line->stdin_reader) {
+                line->stdin_reader = "--token-file=-";
+                r = read_typed_token(value, f);
+        } else {
+                r = nb_setup_read_input(line, "--token-file=-", path, TOKEN_MAX, NULL, value, f);
+        }
         if (r < 0)
                 return r;
         value->len = nb_token_trim(value->data, value->len);

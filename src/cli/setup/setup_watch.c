@@ -51,8 +51,8 @@ static void print_line(char mark, const char *text, const struct nb_last *last) 
         printf("%c %s\n", mark, text);
         if (last) {
                 nb_last_adopt_fields(last);
-                printf("    ");
-                nb_log_print_remedy(stdout, nb_failure_find(last->code));
+                nb_log_print_remedy(stdout, nb_failure_find(last->code), 4,
+                                    nb_terminal_columns(STDOUT_FILENO));
         }
         fflush(stdout);
         nb_terminal_line_show();
@@ -203,7 +203,7 @@ static int await_kubelet(struct watch *watch, const struct nb_machine_state *sta
         }
         if (watch->wanted->wait == NB_SETUP_WAIT_JOINED || watch->is_unattended)
                 return 0;
-        /* A kubelet that does not exist may be installed later. */
+        /* There is no kubelet.service yet: somebody may install kubelet later. */
         if (is_unprepared && !strcmp(kubelet->load, "not-found")) {
                 printf("%s\n", state->why.detail);
                 watch->is_unattended = true;
@@ -221,29 +221,29 @@ static int ask(struct watch *watch, const char *health, const char *awaited, str
                 return r;
         nb_failure_clear(f);
         if (watch->awaited != awaited)
-                printf("waiting until %s\n", awaited);
+                printf("waiting for %s\n", awaited);
         fflush(stdout);
         watch->awaited = awaited;
         return -EAGAIN;
 }
 
 static int await_node(struct watch *watch, struct nb_failure *f) {
-        static const char healthy[] = "kubelet says that it is healthy",
-                          there[] = "the cluster has the Node";
+        static const char healthy[] = "kubelet to become healthy",
+                          there[] = "the Node to be registered";
         int r = 0;
 
         if (watch->runs && !watch->is_healthy) {
                 r = watch->health[0] ? ask(watch, watch->health, healthy, f) : 0;
                 if (r < 0)
                         return r;
-                printf("kubelet runs\n");
+                printf("kubelet is running\n");
                 watch->is_healthy = true;
         }
         if (watch->wanted->wait != NB_SETUP_WAIT_NODE)
                 return 0;
         r = ask(watch, NULL, there, f);
         if (r >= 0)
-                printf("%s '%s'\n", there, watch->node);
+                printf("Node '%s' is registered\n", watch->node);
         return r;
 }
 

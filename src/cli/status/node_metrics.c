@@ -88,7 +88,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                   "Whether the host name has changed since this machine joined under it.", is_known,
                   state->node.inspection.is_renamed);
         put_value(text, "kubelet_running",
-                  "Whether kubelet runs, was not just restarted, and is not about to exit.",
+                  "Whether kubelet is running, was not just restarted, and is not about to exit.",
                   is_known && state->kubelet.active[0],
                   !strcmp(state->kubelet.active, "active") &&
                           state->kind != NB_MACHINE_KUBELET_CRASHING &&

@@ -15,6 +15,7 @@
 #include "join_method/cluster_identity.h"
 #include "os/clock.h"
 #include "os/sources.h"
+#include "os/terminal.h"
 #include "systemd/log.h"
 
 #define EXIT_UNKNOWN 5
@@ -222,8 +223,7 @@ static void print_text(const struct report *report) {
                 return;
         }
         nb_machine_adopt_fields(state);
-        printf("  ");
-        nb_log_print_remedy(stdout, code);
+        nb_log_print_remedy(stdout, code, 2, nb_terminal_columns(STDOUT_FILENO));
         printf("For details, run `node-bootstrap explain %s`.\n", nb_failure_info(code)->slug);
 }
 
@@ -269,13 +269,17 @@ static void print_label(const struct report *report) {
 
 static void print_check(const struct report *report) {
         char text[NB_RFC3339_SIZE], distance[NB_DURATION_SIZE], subject[NB_SUBJECT_SIZE];
+        const char *why = report->state.why.detail;
         bool is_begin = report->validity == NOT_YET_VALID;
         time_t when = is_begin ? report->not_before : report->not_after,
                now = report->state.node.now;
         bool is_past = when < now;
 
         print_label(report);
-        printf(": %s", report->state.why.detail);
+        if (report->state.kind == NB_MACHINE_NOT_JOINED &&
+            strncmp(why, NB_MACHINE_NOT_JOINED_PREFIX, strlen(NB_MACHINE_NOT_JOINED_PREFIX)) == 0)
+                why += strlen(NB_MACHINE_NOT_JOINED_PREFIX); /* the label says so */
+        printf(": %s", why);
         if (report->chain) {
                 nb_time_format(when, text);
                 nb_certificate_subject(report->chain, 0, subject);
@@ -347,10 +351,10 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(report_done) struct report report = { 0 };
         const struct nb_option rows[] = {
                 { "check", "PERIOD",
-                  "print one line: does the certificate expire within PERIOD? "
+                  "print one line; fail if the certificate expires within PERIOD "
                   "(default: " CHECK_PERIOD ")",
                   .by_default = CHECK_PERIOD, .ret_value = &report.period },
-                { "no-kubelet", NULL, "succeed whether kubelet runs or not",
+                { "no-kubelet", NULL, "succeed even if kubelet is not running",
                   .ret_switch = &report.is_kubelet_ignored },
                 { "json", NULL, "print JSON", .ret_switch = &report.is_json },
                 { "prometheus", "FILE",

@@ -13,7 +13,7 @@ import yaml
 from cryptography import x509
 
 from common import SOURCE
-from common.failures import FAILURES, GENERATOR
+from common.failures import FAILURES, GENERATOR, flat
 from common.wait import PATIENCE, until
 from .machine import Machine
 
@@ -145,7 +145,7 @@ class Node(Machine):
         return until(lambda: re.search(pattern, self.show(UNIT, "StatusText")), f"STATUS= says {pattern!r}")
 
     def await_kubelet(self):
-        until(self.kubelet_pid, f"{self.name}: kubelet runs")
+        until(self.kubelet_pid, f"{self.name}: kubelet is running")
 
     def read_of_kubelet(self, name):
         """A file of kubelet's folder in /proc, once systemd's child has become kubelet."""
@@ -233,7 +233,7 @@ class Node(Machine):
         assert last["PRIORITY"] == "3"
         for key in ("subject", "what", "unchanged", "remedy"):
             told = re.sub(r"@([A-Z0-9_]+)@", lambda field: last[field[1]], GENERATOR.without_fields(row[key]))
-            assert told in re.sub(r"\s+", " ", log), f"{key} of {code} is not in:\n{log}"
+            assert flat(told) in flat(re.sub("^(░░|--)", "", log, flags=re.M)), f"{key} of {code} is not in:\n{log}"
         assert not self.kubelet_was_started(), "kubelet was started"
         assert without_state(self.tree()) == without_state(before), "files were written"
         return last

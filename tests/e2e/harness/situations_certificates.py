@@ -53,7 +53,6 @@ def certificate_that_has_expired(r):
     r.there("mv")
     cluster.client = client
     r.place.restart_apiserver()
-    assert "notAfter" in r.here("openssl s_client")
     r.place.restart_controllers()
     r.joins()
 
@@ -70,4 +69,4 @@ def hash_of_a_certificate_that_is_no_ca(r):
     r.node.forget().give(token)
     r.says("node-bootstrap", "setup", r.cluster.front.endpoint, "--ca-cert-hash", pki.pin(leaf.certs[0]))
     assert "CA:TRUE" in r.there("openssl x509")
-    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+    assert "kubelet is running" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))

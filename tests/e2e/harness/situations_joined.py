@@ -51,7 +51,7 @@ def certificate_has_expired(r):
         r.cluster.delete_node(r.node.name)
         r.says("node-bootstrap", "check")
         if by_hand:
-            assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+            assert "kubelet is running" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
         else:
             r.here("systemctl restart")
         assert_well(r)
@@ -144,7 +144,7 @@ def copy_of_a_machine(r):
     assert r.node.certificate().serial_number == before
     r.node.path("/etc/node-bootstrap/config.yaml.d/50-setup.yaml").unlink()
     become_copy(r, new)
-    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+    assert "kubelet is running" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
     assert_well(r, new)
 
 

@@ -69,7 +69,7 @@ def certificate_of_another_ca(r):
     for path in ("/etc/node-bootstrap/config.yaml", TOKEN):
         r.node.path(path).unlink(missing_ok=True)
     said = r.here("node-bootstrap setup", stdin=r.there("kubeadm token create"))
-    assert "kubelet runs" in said, said
+    assert "kubelet is running" in said, said
     r.cluster.await_node(r.node.name)
 
 

@@ -45,7 +45,7 @@ def token_that_cannot_be_decrypted(r):
     assert "LoadCredentialEncrypted=" in r.here("systemctl cat")
     assert "accepts no plain text" in r.here("node-bootstrap setup -", check=False, stdin=line)
     move_away(r, "encrypted.conf")
-    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=line)
+    assert "kubelet is running" in r.here("node-bootstrap setup -", stdin=line)
     for text in ("SetCredentialEncrypted=site: ZGFtYWdlZA==", "LoadCredential=site:/srv/absent"):
         r.node.drop_in(UNIT, f"[Service]\n{text}\n", "50-absent.conf")
         r.node.reset_limit()
@@ -104,7 +104,7 @@ def masked_unit(r):
             r.here("systemctl unmask")
             r.here("systemctl start")
             r.joins()
-            until(lambda: r.node.is_active("kubelet.service"), "kubelet runs")
+            until(lambda: r.node.is_active("kubelet.service"), "kubelet is running")
 
 
 @situation("unit-missing")

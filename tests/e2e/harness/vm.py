@@ -29,7 +29,7 @@ LATE_RULES = f"""SUBSYSTEM=="block", KERNEL=="sr*", ACTION=="add", IMPORT{{cmdli
 ACTION=="add", ENV{{{LATE}}}=="?*", PROGRAM="/bin/sh -c 'until systemctl is-active network-online.target; do sleep 1; done; sleep 8'"
 """
 # kubelet itself would take a minute to start on such a processor.
-RUNS = "kubelet runs:"
+RUNS = "kubelet is running:"
 KUBELET = f'#!/bin/sh\necho "{RUNS} $*" >/dev/ttyS0\nexec sleep infinity\n'
 # Units that take seconds on an emulated processor and that the tests do not need.
 MASKED = """containerd.service e2scrub_reap.service modprobe@.service systemd-logind.service systemd-update-utmp.service

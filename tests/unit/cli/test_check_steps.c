@@ -88,7 +88,7 @@ static void shows_settings(void **state) {
         assert_true(check.has_settings);
         end();
         begin("");
-        expect(nb_check_settings, NB_NONE, "- none in ");
+        expect(nb_check_settings, NB_NONE, "- no settings in ");
         end();
         begin("no: 1\n");
         (void)run(nb_check_settings, NB_SETTINGS_INVALID);

@@ -119,7 +119,7 @@ struct machine_case {
         .exit_code = CLD_EXITED, .exit_status = status
 
 static struct machine_case machines[] = {
-        { "machine: never joined", .expected = "not-joined none: is not joined" },
+        { "machine: never joined", .expected = "not-joined none: not joined: " },
         { "machine: a join is under way",
           .service = { .load = "loaded", .active = "activating", .status = "Looking" },
           .expected = "waiting none: : Looking" },
@@ -133,14 +133,14 @@ static struct machine_case machines[] = {
           .expected = "kubelet-unknown none: systemd does not answer" },
         { "machine: kubelet is stopped", &valid, .service = { ACTIVE }, .kubelet = { INACTIVE },
           .gate = { INACTIVE }, .expected = "kubelet-unprepared kubelet-unprepared: cannot start" },
-        { "machine: kubelet runs", &valid, .service = { ACTIVE }, .kubelet = { ACTIVE },
-          .expected = "joined none: and kubelet runs" },
+        { "machine: kubelet is running", &valid, .service = { ACTIVE }, .kubelet = { ACTIVE },
+          .expected = "joined none: and kubelet is running" },
         { "machine: expired", &expired, .service = { INACTIVE },
-          .expected = "expired join-needed: is not joined" },
+          .expected = "expired join-needed: not joined: " },
         { "machine: the clock is wrong", &future, .service = { INACTIVE },
           .expected = "not-yet-valid not-yet-valid: clock is wrong" },
         { "machine: no kubeconfig, and no record", &valid, .is_kubeconfig_lost = true,
-          .service = { INACTIVE }, .expected = "unusable join-needed: is not joined" },
+          .service = { INACTIVE }, .expected = "unusable join-needed: not joined: " },
         { "machine: another name is wanted", &valid, .name_wanted = "b",
           .expected = "kubelet-unknown none: joins again at its next start" },
         { "machine: masked", .service = { .load = "masked", .active = "inactive" },

@@ -247,7 +247,7 @@ static void a_supervisor_issues(void **state) {
 
 /* --- The handoff --- */
 
-/* hand-over ends all connections, and the launcher. */
+/* handoff ends all connections, and the launcher. */
 static void begin_again(void) {
         nb_http_end();
         assert_int_equal(nb_http_begin(true, &f), 0);

@@ -77,6 +77,44 @@ static void takes_escapes(void **state) {
         (void)close(person);
 }
 
+static void characters_are_those_of_the_locale(void **state) {
+        static const struct {
+                const char *term, *all, *lang;
+                bool is_ascii;
+        } rows[] = {
+                { "xterm", NULL, NULL, false },         { "xterm", NULL, "en_US.UTF-8", false },
+                { "xterm", "C", "C.utf8", true },       { "xterm", NULL, "POSIX", true },
+                { "xterm", "C.UTF-8", "C", false },     { "dumb", "C.UTF-8", NULL, true },
+                { NULL, "", "de_DE.ISO-8859-1", true },
+        };
+
+        set_variable("LC_CTYPE", NULL);
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                set_variable("TERM", rows[i].term);
+                set_variable("LC_ALL", rows[i].all);
+                set_variable("LANG", rows[i].lang);
+                assert_int_equal(nb_terminal_is_ascii(), rows[i].is_ascii);
+        }
+        set_variable("LC_ALL", NULL);
+        set_variable("LANG", NULL);
+}
+
+static void terminals_have_a_width(void **state) {
+        const struct winsize wide = { .ws_col = 132, .ws_row = 5 }, none = { 0 };
+        int fd, person = open_terminal(&fd), ends[2];
+
+        assert_int_equal(ioctl(fd, TIOCSWINSZ, &wide), 0);
+        assert_int_equal(nb_terminal_columns(fd), 132);
+        assert_int_equal(ioctl(fd, TIOCSWINSZ, &none), 0);
+        assert_int_equal(nb_terminal_columns(fd), 80);
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(nb_terminal_columns(ends[1]), 80);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        (void)close(fd);
+        (void)close(person);
+}
+
 /* In a session of its own, whose terminal it is, 12 columns wide. */
 static int draw(int fd) {
         const struct winsize size = { .ws_col = 12, .ws_row = 5 };

@@ -238,7 +238,10 @@ static void remedy_with(const char *endpoint, char *ret, size_t size) {
 
         assert_non_null(stream);
         nb_log_field(NB_FIELD_ENDPOINT, "%s", endpoint);
-        nb_log_print_text(stream, nb_failure_info(NB_ENDPOINT_UNREACHABLE)->remedy);
+        nb_log_print_text(stream,
+                          "at @NODE_BOOTSTRAP_ENDPOINT@.\n    cmd "
+                          "@NODE_BOOTSTRAP_ENDPOINT@/",
+                          0, 0);
         nb_log_field(NB_FIELD_ENDPOINT, NULL);
         assert_int_equal(fclose(stream), 0);
 }
@@ -261,7 +264,7 @@ static void remedy_is_no_command_of_somebody_else(void **state) {
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 remedy_with(bad[i], text, sizeof(text));
                 assert_null(strstr(text, bad[i]));
-                assert_non_null(strstr(text, "https://<ENDPOINT>/"));
+                assert_string_equal(text, "at <ENDPOINT>.\n    cmd <ENDPOINT>/\n");
         }
 }
 
@@ -315,6 +318,36 @@ static void fields_have_names(void **state) {
                 assert_non_null(nb_field_name(i));
 }
 
+/* Prose is wrapped, but not within a quoted command; a command never is. */
+static void texts_are_wrapped(void **state) {
+        static const char text[] = "one two three `four five six` seven\n"
+                                   "    command that is longer than a line\nend";
+        static const struct {
+                size_t indent, columns;
+                const char *expected;
+        } rows[] = {
+                { 0, 0,
+                  "one two three `four five six` seven\n    command that is longer than a line\n"
+                  "end\n" },
+                { 2, 20,
+                  "  one two three\n  `four five six`\n  seven\n"
+                  "      command that is longer than a line\n  end\n" },
+                { 2, 10,
+                  "  one two\n  three\n  `four five six`\n  seven\n"
+                  "      command that is longer than a line\n  end\n" },
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                char found[512] = "";
+                FILE *stream = fmemopen(found, sizeof(found), "w");
+
+                assert_non_null(stream);
+                nb_log_print_text(stream, text, rows[i].indent, rows[i].columns);
+                assert_int_equal(fclose(stream), 0);
+                assert_string_equal(found, rows[i].expected);
+        }
+}
+
 /* A remedy may differ for the kind of cluster. */
 static void remedies_are_printed(void **state) {
         for (unsigned i = NB_NONE + 1; nb_failure_info(i) && nb_failure_info(i)->slug; i++) {
@@ -322,7 +355,7 @@ static void remedies_are_printed(void **state) {
                 FILE *stream = fmemopen(text, sizeof(text), "w");
 
                 assert_non_null(stream);
-                nb_log_print_remedy(stream, i);
+                nb_log_print_remedy(stream, i, 0, 0);
                 assert_int_equal(fclose(stream), 0);
                 assert_null(strstr(text, "@NODE_BOOTSTRAP"));
                 if (i == NB_KUBELET_DOWN) {
@@ -352,6 +385,7 @@ int main(void) {
                 cmocka_unit_test(remedy_is_no_command_of_somebody_else),
                 cmocka_unit_test(muted_log_writes_nothing),
                 cmocka_unit_test(fields_have_names),
+                cmocka_unit_test(texts_are_wrapped),
                 cmocka_unit_test(remedies_are_printed),
         };
 
