@@ -74,16 +74,15 @@ int nb_http_outcome_timeout(const struct nb_http_config *config, const struct nb
 /* libcurl's connect timeout includes name resolution. CURLINFO_NAMELOOKUP_TIME_T is 0 until the
  * name is resolved. */
 static int outcome_timeout(const struct nb_http_exchange *exchange, struct nb_failure *f) {
-        curl_off_t resolved_us = 0, connected_us = 0;
+        curl_off_t resolved_us = 0;
 
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
-        (void)curl_easy_getinfo(exchange->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
         if (exchange->socket_fd < 0 && resolved_us == 0 && !exchange->peer[0] &&
             !nb_http_is_address(exchange->host) && !exchange->is_connected)
                 return nb_failure_set(f, NB_ENDPOINT_UNRESOLVED, ETIMEDOUT,
                                       "no answer from a name server within %u s",
                                       exchange->config->connect_timeout_ms / 1000);
-        if (!exchange->is_connected && connected_us > 0)
+        if (!exchange->is_connected && exchange->is_confined) /* TCP is connected */
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT,
                                       "the server accepts the connection, but does not answer the "
                                       "TLS handshake within %u s",

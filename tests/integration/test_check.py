@@ -256,7 +256,7 @@ def test_control_characters_in_a_file_name(place):
 
 
 def test_missing_config_directory(place):
-    done = place.check("--config-directory=/etc/no-such-folder")
+    done = subprocess.run(place.argv("--config-directory=/etc/no-such-folder"), env=place.environment(), check=False, text=True, capture_output=True)
     assert done.returncode == 64 and done.stdout == ""
     assert "usage: '--config-directory=/etc/no-such-folder': No such file or directory; see" in done.stderr
 
@@ -493,3 +493,15 @@ def test_folder_whose_name_begins_alike(place):
     place.token()
     (place.path / "etc/kubernetes").mkdir()
     assert "  ✓ kubeconfig: '/etc/kubernetes2' can be created" in place.check("--local=false").stdout
+
+
+@pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"TERM": "dumb"}, {"LANG": "POSIX"}])
+def test_marks_are_ascii_where_nothing_else_can_be_shown(place, environment):
+    place.settings()
+    place.token()
+    done = place.check(**environment)
+    assert done.returncode == 0 and done.stdout.isascii() and done.stdout.endswith("  + a join can start\n\nNo check failed\n")
+    (place.path / CONFIG).unlink()
+    said = place.check(**environment).stdout
+    assert said.isascii() and "  x settings-incomplete: " in said
+    assert said.splitlines()[-1].startswith("First failure: settings-incomplete: discovery.endpoints: "), "the verdict is last"

@@ -53,7 +53,7 @@ def test_nothing_prevents_a_join(world):
     said = check(world)
     assert said.exit == 0 and "✗" not in said.stdout and "–" not in said.stdout
     assert [line for line in said.stdout.splitlines() if line and line[0] != " "] == [
-        "Service", "Settings", "Credentials and tokens", "This machine", "Metadata", "Join", "Cluster", "Request"]
+        "Service", "Settings", "Credentials and tokens", "This machine", "Metadata", "Join", "Cluster", "Request", "No check failed"]
 
 
 def test_local(world):

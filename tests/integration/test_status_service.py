@@ -129,7 +129,7 @@ def test_obstacle_of_a_machine_that_has_not_joined(place, row):
 
 # What happened to the machine, state, exit status, whether kubelet's failure has the remedy, and the beginning of the sentence
 BESIDE = [("kubelet is stopped", lambda place: place.kubelet("inactive", "dead"), "kubelet-stopped", 4, True, "joined, but kubelet is not running: "),
-          ("its certificate is lost", lambda place: place.machine.target(Machine.CURRENT).unlink(), "unusable", 1, False, f"cannot read '/{Machine.CURRENT}"),
+          ("its certificate is lost", lambda place: place.machine.target(Machine.CURRENT).unlink(), "unusable", 1, False, f"not joined: cannot read '/{Machine.CURRENT}"),
           ("its kubeconfig is lost", lambda place: place.machine.target(Machine.KUBECONFIG).unlink(), "without-kubeconfig", 4, False, "kubelet is running, but cannot start again: ")]
 
 

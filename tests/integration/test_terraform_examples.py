@@ -25,7 +25,7 @@ def test_user_data_without_cloud_init(tmp_path):
     done = subprocess.run(["unshare", "--user", "--net", find_program("node-bootstrap"), "check", f"--user-data={tmp_path}/user-data"], check=False,
                           stdout=subprocess.PIPE, text=True, env={"PATH": "/usr/bin:/bin", **KEPT})
     output = done.stdout
-    assert done.returncode == 0 and output.endswith("  ✓ a join can start\n"), output
+    assert done.returncode == 0 and output.endswith("  ✓ a join can start\n\nNo check failed\n"), output
     assert f"✓ token: {TOKEN_ID}." in output and f'caCertHashes: ["{PIN}"]' in output
     assert 'endpoints: ["[2001:db8::1]:6443"]' in output and "node name: worker-1 (" in output, output
 
@@ -34,7 +34,7 @@ def test_files_of_cloud_init(tmp_path):
     text = render("cloud-init", VALUES)
     assert {path: oct(mode) for path, mode, content in files_of(text) if SECRET in content} == {"/etc/credstore/node-bootstrap.token": "0o600"}
     done = check_files(tmp_path, text)
-    assert done.returncode == 0 and done.stdout.endswith("  ✓ a join can start\n"), done.stdout
+    assert done.returncode == 0 and done.stdout.endswith("  ✓ a join can start\n\nNo check failed\n"), done.stdout
     assert f"✓ node-bootstrap.token: bootstrap token {TOKEN_ID}." in done.stdout and "node name: worker-1 (" in done.stdout, done.stdout
     assert 'endpoints: ["[2001:db8::1]:6443"]' in done.stdout and PIN in done.stdout, done.stdout
 

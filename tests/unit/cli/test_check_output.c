@@ -67,7 +67,8 @@ static void prints_colours(void **state) {
         nb_check_row(&check, NB_CHECK_DOUBT, "a");
         assert_int_equal(nb_check_end_output(&check.output), 0);
         text = output_end();
-        assert_string_equal(text, "\033[1mSettings\033[0m\n  \033[33m!\033[0m a\n");
+        assert_string_equal(text,
+                            "\033[1mSettings\033[0m\n  \033[33m!\033[0m a\n\nNo check failed\n");
         nb_buffer_done(&check.output.json);
 }
 

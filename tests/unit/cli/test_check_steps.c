@@ -94,12 +94,6 @@ static void shows_settings(void **state) {
         (void)run(nb_check_settings, NB_SETTINGS_INVALID);
         assert_false(check.has_settings);
         end();
-        begin("");
-        check.is_folder_given = true;
-        assert_int_equal(unlinkat(folder.fd, "etc/config.yaml", 0), 0);
-        assert_int_equal(unlinkat(folder.fd, "etc", AT_REMOVEDIR), 0);
-        (void)run(nb_check_settings, NB_SETTINGS_UNREADABLE);
-        end();
 }
 
 static void shows_credentials_without_their_secrets(void **state) {

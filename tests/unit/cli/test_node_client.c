@@ -184,7 +184,7 @@ static void asks_kubelet(void **state) {
         nb_failure_clear(&f);
         assert_true(nb_kubelet_ask_health(address, &f) < 0);
         assert_int_equal(f.code, NB_KUBELET_DOWN);
-        assert_non_null(strstr(f.detail, "does not say that it is healthy"));
+        assert_non_null(strstr(f.detail, "cannot read kubelet's health"));
 }
 
 /* In a child, which leaves its failure. */

@@ -185,6 +185,8 @@ static void draws_nothing_in_the_background(void **state) {
 
 int main(void) {
         CASES(escapes, takes_escapes);
+        CASE(characters_are_those_of_the_locale);
+        CASE(terminals_have_a_width);
         CASE(draws_one_line);
         CASE(draws_nothing_in_the_background);
         CASES(cuts, cut);
