@@ -277,7 +277,7 @@ def test_gate_that_fails(fresh, gate, is_joined):
     if not is_kept:
         assert node.show(GATE, "ActiveState") == "failed"
         if is_joined and gate == "program is missing":
-            said = node.run("node-bootstrap", "status", "--check", check=False).stdout
+            said = node.run("node-bootstrap", "status", "--monitor", check=False).stdout
             assert f"kubelet.service is inactive (dead); {GATE} has failed (exit status 203)" in said
         node.drop_in(GATE, "")
         node.run("systemctl", "reset-failed", GATE)

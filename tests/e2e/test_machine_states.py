@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of a machine, each as status, status --check, --json, --prometheus, check and setup show it: all tell the same."""
+"""States of a machine, each as status, status --monitor, --json, --prometheus, check and setup show it: all tell the same."""
 
 import json
 import uuid
@@ -17,15 +17,15 @@ TABLE = []
 @pytest.fixture(scope="module", autouse=True)
 def table():
     yield
-    print("\n{:22} {:20} {:>7} {:24} {:>5}  {}".format("state", "status --json", "--check", "check", "exit", "line of status --check"))
+    print("\n{:22} {:20} {:>9} {:24} {:>5}  {}".format("state", "status --json", "--monitor", "check", "exit", "line of status --monitor"))
     for row in TABLE:
-        print("{:22} {:20} {:>7} {:24} {:>5}  {:.90}".format(*row))
+        print("{:22} {:20} {:>9} {:24} {:>5}  {:.90}".format(*row))
 
 
 def await_well(node, name):
     """kubelet may end once, before its runtime is there, and then counts as well only some time after its restart."""
     node.cluster.await_node(name)
-    until(lambda: node.run("node-bootstrap", "status", "--check", check=False).returncode == 0, "systemd restarted kubelet long enough ago")
+    until(lambda: node.run("node-bootstrap", "status", "--monitor", check=False).returncode == 0, "systemd restarted kubelet long enough ago")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def joined(node):
 def look(node, what, state, status, code):
     """What the commands say; `code` is the failure of check's step, or None."""
     found = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
-    line = node.run("node-bootstrap", "status", "--check", check=False)
+    line = node.run("node-bootstrap", "status", "--monitor", check=False)
     text = node.run("node-bootstrap", "status", check=False)
     checked = node.run("node-bootstrap", "check", "--json", "--local", check=False)
     step = next(step for step in json.loads(checked.stdout[checked.stdout.index("{"):])["steps"] if step["step"] == "state")
@@ -84,7 +84,7 @@ def test_kubelet(joined):
     node.run("systemctl", "stop", "kubelet.service")
     found = look(node, "kubelet is stopped", "kubelet-stopped", 4, "kubelet-down")
     assert "kubelet.service is inactive" in found["message"]
-    assert node.run("node-bootstrap", "status", "--check", "--no-kubelet").stdout.startswith("OK: ")
+    assert node.run("node-bootstrap", "status", "--monitor", "--no-kubelet").stdout.startswith("OK: ")
     done = node.run("node-bootstrap", "setup", check=False)
     assert done.returncode == 71 and "kubelet-down: " in done.stdout
 

@@ -167,7 +167,7 @@ def test_joins_and_leaves(pristine, cluster, program, image):
     shutil.rmtree(node.path(CATALOG))
     node.path(CATALOG).touch()
     node.boot()
-    until(lambda: node.run("node-bootstrap", "status", "--check", check=False).returncode == 0, "kubelet may end once, before its runtime is there")
+    until(lambda: node.run("node-bootstrap", "status", "--monitor", check=False).returncode == 0, "kubelet may end once, before its runtime is there")
     node.path(CATALOG).unlink()
     assert node.is_active(UNIT) and len(cluster.csrs(node.name)) == 1
 

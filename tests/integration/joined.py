@@ -84,8 +84,8 @@ class Place:
         return self.run("setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", self.ca.pin, *options)
 
     def state(self):
-        """What --json, --check and the text say alike."""
-        line, text, found = self.run("status", "--check"), self.run("status"), json.loads(self.run("status", "--json").stdout)
+        """What --json, --monitor and the text say alike."""
+        line, text, found = self.run("status", "--monitor"), self.run("status"), json.loads(self.run("status", "--json").stdout)
         assert line.returncode == text.returncode
         label = found["state"].upper().replace("-", " ") if line.returncode else "OK"
         # A kubelet grows older between the answers.

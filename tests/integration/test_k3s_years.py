@@ -29,12 +29,12 @@ def test_deleted_node_is_reported_until_it_is_back(world):
     machine = joined_long_ago(world, timeout="6s")
     world.cluster.members.clear()
     refresh(machine).failed("node-deleted", 71, "has no Node 'node-1'", "unable to verify node identity")
-    assert {status(machine, *words).exit for words in ((), ("--check",), ("--json",))} == {3}
+    assert {status(machine, *words).exit for words in ((), ("--monitor",), ("--json",))} == {3}
     due = json.loads(status(machine, "--json").stdout)["certificate"]
     assert due["renewalFailure"] == "node-deleted" and due["renewalOverdueSince"] == due["rotationFrom"]
     text = status(machine).stdout
     assert f"Renewal: overdue since {due['rotationFrom']}: node-deleted: " in text and count_remedies(text, "node-deleted")
-    line = status(machine, "--check").stdout
+    line = status(machine, "--monitor").stdout
     assert line.startswith("RENEWAL OVERDUE: ") and "node-deleted" in line
     metrics = status(machine, "--prometheus").stdout
     assert 'node_bootstrap_certificate_renewal_failure{code="node-deleted"} 1' in metrics

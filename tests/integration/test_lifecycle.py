@@ -280,12 +280,12 @@ VALIDITY = [
     ("in its middle", "+180d", [], 0, "valid", "Renewed: by kubelet"),
     ("expired", "+400d", [], 2, "expired", "EXPIRED: since "),
     ("not yet valid", "-30d", [], 2, "not-yet-valid", "NOT VALID: not yet; this machine's clock"),
-    ("checked in its middle", "+180d", ["--check"], 0, "valid", "OK: joined"),
-    ("checked two months before its end", "+320d", ["--check=60d"], 3, "expiring", "EXPIRING: joined"),
-    ("checked two months before its end, for a week", "+320d", ["--check=7d"], 0, "valid", "OK: joined"),
-    ("checked when kubelet should have renewed it", "+340d", ["--check=7d"], 3, "valid", "RENEWAL OVERDUE: joined"),
-    ("checked and expired", "+400d", ["--check"], 2, "expired", "EXPIRED: the client certificate expired at "),
-    ("checked and not yet valid", "-30d", ["--check"], 2, "not-yet-valid", "NOT YET VALID: joined, but this machine's clock is wrong"),
+    ("checked in its middle", "+180d", ["--monitor"], 0, "valid", "OK: joined"),
+    ("checked two months before its end", "+320d", ["--monitor=60d"], 3, "expiring", "EXPIRING: joined"),
+    ("checked two months before its end, for a week", "+320d", ["--monitor=7d"], 0, "valid", "OK: joined"),
+    ("checked when kubelet should have renewed it", "+340d", ["--monitor=7d"], 3, "valid", "RENEWAL OVERDUE: joined"),
+    ("checked and expired", "+400d", ["--monitor"], 2, "expired", "EXPIRED: the client certificate expired at "),
+    ("checked and not yet valid", "-30d", ["--monitor"], 2, "not-yet-valid", "NOT YET VALID: joined, but this machine's clock is wrong"),
 ]
 
 
@@ -305,15 +305,15 @@ def test_status_check_with_a_damaged_record(world):
     """The certificate names its node."""
     world.machine.unit().joined()
     world.machine.put(Machine.RECORD, "{")
-    run = status(world.machine, "--check")
+    run = status(world.machine, "--monitor")
     assert run.exit == 0 and run.stdout.startswith("OK: ") and f"system:node:{NODE}" in run.stdout
 
 
 def test_status_check_of_a_fresh_machine(machine):
-    run = status(machine, "--check")
+    run = status(machine, "--monitor")
     assert run.exit == 1 and run.stdout.startswith("NOT JOINED: ") and run.stdout.count("\n") == 1
-    for words in (["--check=soon"], ["--check=-1d"]):
-        status(machine, *words).failed("usage", 64, "'--check'")
+    for words in (["--monitor=soon"], ["--monitor=-1d"]):
+        status(machine, *words).failed("usage", 64, "'--monitor'")
 
 
 def test_status_of_a_fresh_machine(machine):

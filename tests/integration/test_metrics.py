@@ -248,10 +248,10 @@ def test_a_path_that_is_wrong(make, path, status, words):
     assert done.returncode == status and words in done.stderr
 
 
-@pytest.mark.parametrize("other", ["--json", "--check", "--check=1d"])
+@pytest.mark.parametrize("other", ["--json", "--monitor", "--monitor=1d"])
 def test_one_kind_of_output(make, other):
     done = make().run("status", "--prometheus", other)
-    assert (done.returncode, done.stdout) == (64, "") and "'--prometheus' cannot be combined with '--json' or '--check'" in done.stderr
+    assert (done.returncode, done.stdout) == (64, "") and "'--prometheus' cannot be combined with '--json' or '--monitor'" in done.stderr
 
 
 def test_full_disk_behind_standard_output(make):

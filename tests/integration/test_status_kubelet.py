@@ -83,7 +83,7 @@ def test_kubelet_that_is_queued(place, kubelet, gate, service):
     blocker = GATE if gate == "activating" else "slow.service"
     assert (found["state"], found["code"], found["joined"], status) == ("queued", None, True, 4)
     assert found["message"] == f"joined, and {KUBELET} is queued behind {blocker}, which has been starting since 2026-01-02T03:04:05Z"
-    assert place.run("status", "--check", "--no-kubelet").returncode == 0
+    assert place.run("status", "--monitor", "--no-kubelet").returncode == 0
     assert step_of(json.loads(place.run("check", "--local", "--json").stdout), "state").get("failure") is None
 
 

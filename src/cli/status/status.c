@@ -32,7 +32,7 @@
 
 enum validity {
         VALID,
-        EXPIRING, /* only with --check */
+        EXPIRING, /* only with --monitor */
         EXPIRED,
         NOT_YET_VALID,
 };
@@ -47,7 +47,7 @@ static const char *const validities[] = {
 struct report {
         bool is_json;
         bool is_kubelet_ignored; /* --no-kubelet */
-        const char *period;      /* of --check; NULL: no --check */
+        const char *period;      /* of --monitor; NULL: no --monitor */
         uint64_t period_ms;
         const char *metrics; /* file of --prometheus; NULL: no --prometheus */
 
@@ -350,7 +350,7 @@ static void report_done(struct report *report) {
 int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(report_done) struct report report = { 0 };
         const struct nb_option rows[] = {
-                { "check", "PERIOD",
+                { "monitor", "PERIOD",
                   "print one line; fail if the certificate expires within PERIOD "
                   "(default: " CHECK_PERIOD ")",
                   .by_default = CHECK_PERIOD, .ret_value = &report.period },
@@ -370,11 +370,11 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
                 return r;
         if (report.period && nb_setting_duration_parse(report.period, false, &report.period_ms) < 0)
                 return nb_failure_set(f, NB_USAGE, 0,
-                                      "'--check': expected a duration such as 12h or 30d");
+                                      "'--monitor': expected a duration such as 12h or 30d");
         if (report.metrics && (report.is_json || report.period))
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--prometheus' cannot be combined with '--json' or "
-                                      "'--check'");
+                                      "'--monitor'");
         nb_sources_init(&sources, options->config_directory);
         r = read_report(&sources, &report, f);
         if (report.metrics && r != -ENOMEM)

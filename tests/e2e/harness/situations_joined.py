@@ -39,7 +39,7 @@ def assert_well(r, name=None):
     """The Node is there, and monitoring is content."""
     r.node.await_kubelet()
     r.cluster.await_node(name or r.node.name)
-    until(lambda: r.node.run("node-bootstrap", "status", "--check", check=False).stdout.startswith("OK: "), "systemd restarted kubelet long enough ago")
+    until(lambda: r.node.run("node-bootstrap", "status", "--monitor", check=False).stdout.startswith("OK: "), "systemd restarted kubelet long enough ago")
 
 
 @situation("join-needed")
