@@ -248,7 +248,7 @@ def test_not_joined(new_node, cluster):
     node.run("systemctl", "daemon-reload")
     node.run("systemctl", "start", "--no-block", "slow.service", "network-online.target")
     line = cluster.join_command()
-    done = node.run("node-bootstrap", "setup", "-", "--timeout=6s", stdin=line, check=False)
+    done = node.run("node-bootstrap", "setup", "-", "--wait-timeout=6s", stdin=line, check=False)
     assert done.returncode != 0 and "slow.service" in done.stdout
     found = look(node, "queued", "queued", 1, None)
     assert "queued behind slow.service, which has been starting since 20" in found["message"]
@@ -265,7 +265,7 @@ def test_waiting(new_node, cluster):
     line = cluster.join_command()
     token = line.split("--token ")[1].split()[0]
     dead = f"{token[:6]}.{token[7:][::-1]}"
-    node.run("sh", "-c", "node-bootstrap setup - --timeout=1s", stdin=line.replace(token, dead), check=False)
+    node.run("sh", "-c", "node-bootstrap setup - --wait-timeout=1s", stdin=line.replace(token, dead), check=False)
     node.await_status("signature|token")
     until(lambda: json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)["code"], "the reason is in the journal")
     found = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)

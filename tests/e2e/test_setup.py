@@ -96,8 +96,8 @@ def test_wait_for_the_node(fresh, cluster):
     said = set_up(fresh, f"{line} --wait=node").stdout
     assert "\nkubelet is running\n" in said and said.endswith(f"\nNode '{fresh.name}' is registered\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
     cluster.delete_node(fresh.name)
-    failed(set_up(fresh, f"{line} --wait=node --timeout=5s", check=False), "node-deleted")
-    done = set_up(fresh, f"--json {line} --wait=node --timeout=1s 2>/dev/null", check=False)
+    failed(set_up(fresh, f"{line} --wait=node --wait-timeout=5s", check=False), "node-deleted")
+    done = set_up(fresh, f"--json {line} --wait=node --wait-timeout=1s 2>/dev/null", check=False)
     result = json.loads(done.stdout)
     assert result["failure"]["code"] == "node-deleted" and result["exitStatus"] == done.returncode and not result["changed"]
     fresh.run("systemctl", "restart", "kubelet.service")
@@ -109,7 +109,7 @@ def test_kubelet_that_is_active_and_does_nothing(fresh, cluster):
     set_up(fresh, line)
     kubelet = str(fresh.kubelet_pid())
     fresh.run("kill", "-STOP", kubelet)
-    said = failed(set_up(fresh, f"{line} --timeout=5s", check=False), "kubelet-down")
+    said = failed(set_up(fresh, f"{line} --wait-timeout=5s", check=False), "kubelet-down")
     assert "/healthz" in said and "kubelet is running" not in said
     assert "cannot read kubelet's health" in fresh.run("node-bootstrap", "check", check=False).stdout
     watching = fresh.start("node-bootstrap", "setup", *line.split())
@@ -125,7 +125,7 @@ def test_token_from_a_file_and_from_standard_input(new_node, cluster):
         node, token = new_node(), cluster.token()
         node.boot("--unit=basic.target")
         node.write("/root/token", f"{token}\n", 0o600)
-        said = set_up(node, f"{words} --endpoint={cluster.front.endpoint} --ca-cert-hash={cluster.ca.pin} --node-name={node.name}-x --timeout=5m",
+        said = set_up(node, f"{words} --endpoint={cluster.front.endpoint} --ca-cert-hash={cluster.ca.pin} --node-name={node.name}-x --wait-timeout=5m",
                      stdin=f"{token}\n" if by_stdin else "").stdout
         assert "command line" not in said
         cluster.await_node(f"{node.name}-x")
@@ -207,15 +207,15 @@ def test_line_of_kubeadm_from_standard_input(fresh, cluster):
 def test_watch_ends_and_the_service_goes_on(fresh, cluster):
     """With the reason, its remedy and its exit status: automation must not hang on a token that has expired."""
     token = cluster.fresh_token()
-    said = failed(set_up(fresh, to(cluster, token) + " --timeout=15s", check=False), "token-unknown")
+    said = failed(set_up(fresh, to(cluster, token) + " --wait-timeout=15s", check=False), "token-unknown")
     assert f"{UNIT} keeps running" in said and said.count(f"the ID {token.id} with") == 2, "while it waits, and at the end"
     assert fresh.show(UNIT, "ActiveState") == "activating"
     said = fresh.run("node-bootstrap", "status", check=False).stdout
     assert f"the ID {token.id} with" in said and "(token-unknown)" in said
-    said = failed(set_up(fresh, to(cluster, token) + " --timeout=3s", check=False), "token-unknown")
+    said = failed(set_up(fresh, to(cluster, token) + " --wait-timeout=3s", check=False), "token-unknown")
     assert said.count(f"the ID {token.id} with") >= 2, "the second one says it as well, at its beginning and at its end"
     cluster.token(token=token)
-    assert "nothing to write" in set_up(fresh, to(cluster, token) + " --timeout=infinity").stdout
+    assert "nothing to write" in set_up(fresh, to(cluster, token) + " --wait-timeout=infinity").stdout
     cluster.await_node(fresh.name)
 
 
@@ -338,7 +338,7 @@ def test_reset_with_everything(fresh, cluster):
     assert not [path for path in (DOCUMENT, TOKEN) if fresh.exists(path)]
     said = fresh.run("node-bootstrap", "reset").stdout
     assert "has not joined this machine" in said
-    assert "paste the whole line" in failed(set_up(fresh, "--timeout=5m", check=False), "usage")
+    assert "paste the whole line" in failed(set_up(fresh, "--wait-timeout=5m", check=False), "usage")
 
 
 def test_other_join_methods(new_node, cluster):

@@ -158,7 +158,7 @@ def test_damaged_document_of_an_earlier_setup(tmp_path):
 
 
 def test_kubelet_that_has_only_just_started(manager, tmp_path):
-    """The end of --timeout is not silent."""
+    """The end of --wait-timeout is not silent."""
     (tmp_path / "joined").mkdir()
     ca = pki.CA()
     Machine(tmp_path / "joined").put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
@@ -166,7 +166,7 @@ def test_kubelet_that_has_only_just_started(manager, tmp_path):
     manager.units[KUBELET] = lambda: {**AT_REST, "LoadState": "loaded", "ActiveState": "active", "SubState": "running",
                                       "ExecStart": [("/bin/true", ["/bin/true", "--container-runtime-endpoint=tcp:a"], False, *[0] * 7)],
                                       "ActiveEnterTimestampMonotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}
-    done = run(tmp_path, *SETUP[:-1], ca.pin, "--timeout=1s")
+    done = run(tmp_path, *SETUP[:-1], ca.pin, "--wait-timeout=1s")
     assert done.returncode == int(FAILURES["kubelet-down"]["exit"]) and "; stopped watching before" in done.stderr and "kubelet is running" not in done.stdout
 
 

@@ -302,7 +302,7 @@ def test_setup_does_not_call_a_kubelet_running_that_will_end(place):
 
 def test_setup_reports_what_kubelet_lacks_at_the_end(place):
     place.kubelet(age=0)
-    failed(place.setup("--timeout=6s"), "kubelet-unprepared", "cannot run: container runtime: ")
+    failed(place.setup("--wait-timeout=6s"), "kubelet-unprepared", "cannot run: container runtime: ")
 
 
 def test_setup_waits_until_kubelet_has_what_it_lacks(place):

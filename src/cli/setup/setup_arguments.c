@@ -74,7 +74,7 @@ static const struct argument {
         { { "config-from", "SOURCE", "cluster: kubelet's configuration is copied from there" },
           KIND_SETTING,
           NB_SETTING_CONFIG_FROM },
-        { { "timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
+        { { "wait-timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
           KIND_INPUT,
           NB_SETUP_INPUT_TIMEOUT },
         { { "wait", "none|joined|kubelet|node", "what to wait for; default: kubelet" },

@@ -280,9 +280,9 @@ static int read_timeout(const char *text, uint64_t *ret_ms, struct nb_failure *f
         if (!strcmp(text, "0") || !strcmp(text, "infinity"))
                 *ret_ms = NB_TIME_INFINITE;
         else if (nb_setting_duration_parse(text, false, ret_ms) < 0)
-                return nb_failure_set(
-                        f, NB_USAGE, EINVAL,
-                        "'--timeout': expected infinity, or a duration such as 90s, 5m or 1h30m");
+                return nb_failure_set(f, NB_USAGE, EINVAL,
+                                      "'--wait-timeout': expected infinity, or a duration such as "
+                                      "90s, 5m or 1h30m");
         return 0;
 }
 

@@ -124,9 +124,10 @@ static int await_join(struct watch *watch, const struct nb_machine_state *state,
         if (!nb_unit_is_at_rest(&state->service)) {
                 if (nb_now_ms() < watch->deadline_ms)
                         return -EAGAIN;
-                return refuse_result(
-                        state, &last,
-                        "; stopped watching (--timeout), but " NB_SETUP_UNIT " keeps running", f);
+                return refuse_result(state, &last,
+                                     "; stopped watching (--wait-timeout), but " NB_SETUP_UNIT
+                                     " keeps running",
+                                     f);
         }
         return strcmp(state->service.active, "active") != 0 ? refuse_result(state, &last, "", f)
                                                             : 0;

@@ -157,7 +157,7 @@ static const char *const lines[] = {
         "10.0.0.1:6443 --ca-cert-hash sha256:%s",
         "10.0.0.1:6443 --discovery-file https://a/%s%%",
         "10.0.0.1:6443 --discovery-token-unsafe-skip-ca-verification=%s",
-        "10.0.0.1:6443 --timeout %s",
+        "10.0.0.1:6443 --wait-timeout %s",
         "10.0.0.1:6443 --wait %s",
         "10.0.0.1:6443 --no-start=%s",
         "10.0.0.1:6443 --skip-phases %s x",
