@@ -136,7 +136,7 @@ def status(node):
 
 
 def set_up(node, cluster):
-    return node.run("node-bootstrap", "setup", "-", "--wait=joined", stdin=cluster.join_command(), check=False)
+    return node.run("node-bootstrap", "setup", "-", "--wait=certificate", stdin=cluster.join_command(), check=False)
 
 
 def test_encrypted_store(node, cluster):

@@ -270,5 +270,5 @@ def test_waiting(new_node, cluster):
     until(lambda: json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)["code"], "the reason is in the journal")
     found = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
     look(node, "waits for a token", "waiting", 1, found["code"])
-    done = node.run("node-bootstrap", "setup", "-", "--wait=joined", stdin=line)
+    done = node.run("node-bootstrap", "setup", "-", "--wait=certificate", stdin=line)
     assert "--force" not in done.stdout and node.is_active(UNIT)

@@ -369,7 +369,7 @@ def test_kubelet_that_ran_before(fresh, cluster):
     fresh.drop_in("kubelet.service", "[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
     fresh.run("systemctl", "start", "kubelet.service")
     before = fresh.kubelet_pid()
-    words = to(cluster) + " --wait=joined"
+    words = to(cluster) + " --wait=certificate"
     assert "restarting kubelet.service, which was running before the join" in set_up(fresh, words).stdout
     until(lambda: fresh.kubelet_pid() not in (0, before), "another kubelet runs")
     after = fresh.kubelet_pid()

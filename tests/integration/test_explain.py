@@ -85,7 +85,7 @@ def test_completes_options():
 
 
 def test_completes_values():
-    assert complete("node-bootstrap", "setup", "--wait=") == ["none", "joined", "kubelet", "node"]
+    assert complete("node-bootstrap", "setup", "--wait=") == ["none", "certificate", "kubelet", "node"]
     assert complete("node-bootstrap", "setup", "--wait=no") == ["none", "node"]
 
 

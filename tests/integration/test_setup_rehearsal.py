@@ -16,7 +16,7 @@ UNIT = "node-bootstrap.service"
 OTHER = "ghijkl.fedcba9876543210"
 PIN, PIN_2 = "sha256:" + "ab" * 32, "sha256:" + "cd" * 32
 DOCUMENT, CREDENTIAL = "/etc/node-bootstrap/config.yaml.d/50-setup.yaml", "/etc/credstore/node-bootstrap.token"
-GOOD = f"10.0.0.1:6443 --token-file=@TOKEN@ --ca-cert-hash={PIN} --wait=joined"
+GOOD = f"10.0.0.1:6443 --token-file=@TOKEN@ --ca-cert-hash={PIN} --wait=certificate"
 INSIDE = r"""
 folder=$0 program=$1
 shift
@@ -81,7 +81,7 @@ STATES = [
      [f"remove {CREDENTIAL}", *WROTE, f"restart {UNIT}"]),
     ("a changed setting of another file", "activating enabled", earlier() + "; " + site("node: {name: b}"), f"{GOOD} --node-name=a", "usage"),
     ("a changed setting without a token", "activating enabled", earlier("10.0.0.9:6443 --ca-cert-hash=" + PIN), f"10.0.0.1:6443 --ca-cert-hash={PIN}", "setup-conflict"),
-    ("the same with force", "activating enabled", earlier("10.0.0.9:6443 --ca-cert-hash=" + PIN), f"10.0.0.1:6443 --ca-cert-hash={PIN} --wait=joined --force",
+    ("the same with force", "activating enabled", earlier("10.0.0.9:6443 --ca-cert-hash=" + PIN), f"10.0.0.1:6443 --ca-cert-hash={PIN} --wait=certificate --force",
      [f"write {DOCUMENT}", f"restart {UNIT}"]),
     ("a new token for a machine that waits", "activating enabled", f"{earlier()}; {RENEW}", GOOD, [f"write {CREDENTIAL}", f"restart {UNIT}"]),
     ("a credential of another method", "activating enabled", f"{earlier()}; mv {CREDENTIAL} {CREDENTIAL.replace('token', 'tls-bootstrap-token')}", f"{GOOD} --force",

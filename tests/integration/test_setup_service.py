@@ -218,7 +218,7 @@ def test_status_of_the_previous_run_is_not_shown(manager, tmp_path):
     """systemd keeps it until the service starts again, which may have to wait for another unit."""
     old = {**AT_REST, "ActiveState": "inactive", "StatusText": "Joined long ago"}
     manager.units[UNIT] = [old, {**old, "Job": (1, "/job")}, {**AT_REST, "ActiveState": "active", "StatusText": "Joined now"}]
-    done = run(tmp_path, *SETUP, "--wait=joined")
+    done = run(tmp_path, *SETUP, "--wait=certificate")
     assert done.returncode == 0 and "* Joined now\n" in done.stdout and "long ago" not in done.stdout
 
 

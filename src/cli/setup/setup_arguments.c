@@ -77,7 +77,7 @@ static const struct argument {
         { { "wait-timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
           KIND_INPUT,
           NB_SETUP_INPUT_TIMEOUT },
-        { { "wait", "none|joined|kubelet|node", "what to wait for; default: kubelet" },
+        { { "wait", "none|certificate|kubelet|node", "what to wait for; default: kubelet" },
           KIND_INPUT,
           NB_SETUP_INPUT_WAIT },
         { { "root", "DIR", "write into an image; enable and start nothing" },

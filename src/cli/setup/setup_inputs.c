@@ -287,7 +287,8 @@ static int read_timeout(const char *text, uint64_t *ret_ms, struct nb_failure *f
 }
 
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
-        static const char *const waits[_NB_SETUP_WAIT_N] = { "kubelet", "none", "joined", "node" };
+        static const char *const waits[_NB_SETUP_WAIT_N] = { "kubelet", "none", "certificate",
+                                                             "node" };
         const char *timeout = line->values[NB_SETUP_INPUT_TIMEOUT],
                    *wait = line->values[NB_SETUP_INPUT_WAIT];
         unsigned i = 0;

@@ -48,10 +48,10 @@
 
 /* What setup waits for (--wait), in the order of the names in setup_inputs.c. */
 enum nb_setup_wait {
-        NB_SETUP_WAIT_KUBELET, /* it runs, and is healthy */
-        NB_SETUP_WAIT_NONE,    /* nothing */
-        NB_SETUP_WAIT_JOINED,  /* the service is active */
-        NB_SETUP_WAIT_NODE,    /* kubelet is healthy, and has created the Node */
+        NB_SETUP_WAIT_KUBELET,     /* it runs, and is healthy */
+        NB_SETUP_WAIT_NONE,        /* nothing */
+        NB_SETUP_WAIT_CERTIFICATE, /* the service is active */
+        NB_SETUP_WAIT_NODE,        /* kubelet is healthy, and has created the Node */
         _NB_SETUP_WAIT_N,
 };
 

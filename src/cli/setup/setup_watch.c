@@ -202,7 +202,7 @@ static int await_kubelet(struct watch *watch, const struct nb_machine_state *sta
                 fflush(stdout);
                 return restart_kubelet(watch, state, f);
         }
-        if (watch->wanted->wait == NB_SETUP_WAIT_JOINED || watch->is_unattended)
+        if (watch->wanted->wait == NB_SETUP_WAIT_CERTIFICATE || watch->is_unattended)
                 return 0;
         /* There is no kubelet.service yet: somebody may install kubelet later. */
         if (is_unprepared && !strcmp(kubelet->load, "not-found")) {

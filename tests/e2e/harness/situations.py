@@ -499,7 +499,7 @@ def links_cannot_be_made(r):
     folder = "/etc/systemd/system"
     r.node.run("sh", "-c", f"mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}")
     token = r.cluster.token()
-    setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}", "--wait=joined"]
+    setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}", "--wait=certificate"]
     r.says(*setup)
     r.node.run("umount", folder)
     r.here("systemctl status", check=False)
