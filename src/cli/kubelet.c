@@ -233,11 +233,13 @@ static void add_missing_config(struct kubelet *kubelet) {
                     : !is_written ? ""
                     : is_joined || kubelet->is_set_up
                             ? ": write it, or, once this machine has joined, let `node-bootstrap "
-                              "setup --config-from=cluster --force --no-start` and then `systemctl "
+                              "setup --kubelet-config-from=cluster --force --no-start` and then "
+                              "`systemctl "
                               "restart "
                               "node-bootstrap.service` read it from the cluster "
                               "(kubelet.configFrom)"
-                            : ": write it, or let `node-bootstrap setup - --config-from=cluster` "
+                            : ": write it, or let `node-bootstrap setup - "
+                              "--kubelet-config-from=cluster` "
                               "read it from the cluster (kubelet.configFrom)");
 }
 

@@ -65,7 +65,7 @@ def test_a_node_joins_with_the_controller_alone(admin, account, fresh, unattende
     fresh.path("/var/lib/kubelet/config.yaml").unlink()
     with admin.controller(account=account):
         line, token = create_token(admin, fresh)
-        fresh.run("node-bootstrap", "setup", "-", "--config-from=cluster", stdin=line)
+        fresh.run("node-bootstrap", "setup", "-", "--kubelet-config-from=cluster", stdin=line)
         assert_joined(fresh, unattended_cluster, token)
     assert b"10.96.0.10" in fresh.read("/var/lib/kubelet/config.yaml")
 

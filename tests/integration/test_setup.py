@@ -49,7 +49,7 @@ ACCEPTED = [
      {"tls-bootstrap-token": OTHER, "token": TOKEN}),
     ("a token for the other half", f"10.0.0.1:6443 --discovery-token {TOKEN} --token {OTHER} --ca-cert-hash {PIN}", {"discovery": BASIS},
      {"tls-bootstrap-token": OTHER, "token": TOKEN}),
-    ("kubelet's socket and configuration", f"kubeadm join {GOOD} --cri-socket unix:///run/containerd/containerd.sock --config-from=cluster",
+    ("kubelet's socket and configuration", f"kubeadm join {GOOD} --cri-socket unix:///run/containerd/containerd.sock --kubelet-config-from=cluster",
      {"discovery": BASIS, "kubelet": {"criSocket": "unix:///run/containerd/containerd.sock", "configFrom": "cluster"}}, {"token": TOKEN}),
     ("discovery by a URL", f"--discovery-file https://example.com/cluster-info.yaml --tls-bootstrap-token {TOKEN}",
      {"discovery": {"file": "https://example.com/cluster-info.yaml"}}, {"token": TOKEN}),
@@ -220,9 +220,9 @@ def test_second_setup(image):
     assert "nothing to write" in image.good(GOOD).stdout
     assert "nothing to write" in image.good("--token-file=@TOKEN@").stdout
     assert image.files() == before
-    image.good(f"{GOOD} --config-from=cluster")     # adds only a file
+    image.good(f"{GOOD} --kubelet-config-from=cluster")     # adds only a file
     image.refused("setup-conflict", GOOD, "kubelet.configFrom: cluster -> (not set)")
-    changed = f"10.0.0.2 --token {OTHER} --ca-cert-hash {PIN} --node-name=a --config-from=cluster"
+    changed = f"10.0.0.2 --token {OTHER} --ca-cert-hash {PIN} --node-name=a --kubelet-config-from=cluster"
     done = image.refused("setup-conflict", changed, 'discovery.endpoints: ["10.0.0.1:6443"] -> ["10.0.0.2:6443"]', 'node.name: (not set) -> "a"',
                          "node-bootstrap.token: token abcdef -> token ghijkl", "3 settings", "--force")
     assert "caCertHashes" not in done.stdout, "what stays is not listed"

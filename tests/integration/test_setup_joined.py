@@ -27,7 +27,7 @@ SAME = [
     ("the name of the node", f"10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name {NODE}", False),
     ("another node name", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name another", False),
     ("a socket that is not set", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --cri-socket unix:///run/c.sock", False),
-    ("kubelet's configuration", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --config-from=cluster", False),
+    ("kubelet's configuration", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --kubelet-config-from=cluster", False),
     ("its pin, with force", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --force", False),
 ]
 
@@ -56,7 +56,7 @@ ASKED = [
     ("an API server that is not listed", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@", ADDRESSES + '["10.0.0.9:6443"]\n'),
     ("another port", "10.0.0.2:8443 --token @OTHER@ --ca-cert-hash @PIN@", ADDRESSES + '["10.0.0.2:8443"]\n'),
     ("a pin more", f"10.0.0.2 --token @OTHER@ --ca-cert-hash @PIN@,{PIN}", f'discovery.caCertHashes: ["@PIN@"] -> ["@PIN@", "{PIN}"]\n'),
-    ("kubelet's configuration", "10.0.0.2 --token @OTHER@ --ca-cert-hash @PIN@ --config-from=cluster", "kubelet.configFrom: (not set) -> cluster\n"),
+    ("kubelet's configuration", "10.0.0.2 --token @OTHER@ --ca-cert-hash @PIN@ --kubelet-config-from=cluster", "kubelet.configFrom: (not set) -> cluster\n"),
     ("all settings", "--config=@CONFIG@", ADDRESSES + '["10.0.0.2:6443"]\nnode.taints: ["a=b:NoSchedule"] -> (not set)\n'),
 ]
 

@@ -152,7 +152,7 @@ static const char *const lines[] = {
         "10.0.0.1:6443 --node-name %s",
         "10.0.0.1:6443 --node-name=a_%s",
         "10.0.0.1:6443 --cri-socket %s",
-        "10.0.0.1:6443 --config-from %s",
+        "10.0.0.1:6443 --kubelet-config-from %s",
         "10.0.0.1:6443 --ca-cert-hash %s",
         "10.0.0.1:6443 --ca-cert-hash sha256:%s",
         "10.0.0.1:6443 --discovery-file https://a/%s%%",
