@@ -177,5 +177,5 @@ def test_sentinel(new_node, cluster):
     assert done.returncode == 0 and cluster.node(node.name), done.stdout
     until(lambda: node.is_active(SENTINEL_UNIT), "the unit has written the sentinel")
     assert file_of(node, SENTINEL) == "success\n"
-    node.run("node-bootstrap", "reset", "--force")
+    node.run("node-bootstrap", "reset", "--stop-kubelet")
     assert file_of(node, SENTINEL, check=False) == "", "a reset machine has not joined"

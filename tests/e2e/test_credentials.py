@@ -212,7 +212,7 @@ def test_encrypted_settings(node, cluster):
         assert f"(credential '{name}')\n" in checked and "systemd can start node-bootstrap.service" in checked, checked
         node.run("systemctl", "start", metrics)
         assert b"\nnode_bootstrap_joined 1\n" in node.read(f"{folder}/node-bootstrap.prom"), verb
-    said = node.run("node-bootstrap", "reset", "--force").stdout
+    said = node.run("node-bootstrap", "reset", "--stop-kubelet").stdout
     assert all(f"removed  {path}\n" in said for path in (paths["kubeconfig"], paths["caFile"])), said
     assert not list(node.path(paths["certificateDirectory"]).glob("*"))
 

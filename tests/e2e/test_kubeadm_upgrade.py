@@ -59,7 +59,7 @@ def test_upgrade(fresh, cluster):
     assert f"--hostname-override={fresh.name}" in arguments(fresh)
     fresh.join("restart")
     assert [fresh.read(path) for path in (FLAGS, INSTANCE, RECORD)] == before
-    fresh.run("node-bootstrap", "reset", "--force")
+    fresh.run("node-bootstrap", "reset", "--stop-kubelet")
     assert not fresh.exists(FLAGS) and not fresh.exists(INSTANCE)
 
 

@@ -116,7 +116,7 @@ def test_metrics(manual, cluster, tmp_path):
     prometheus.assert_fires(tmp_path, found, 59)
     done = node.run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "node-bootstrap", "status", "--prometheus", check=False)
     assert done.returncode == 5 and "_joined " not in done.stdout and prometheus.REPORT in done.stdout
-    node.run("node-bootstrap", "reset", "--force", "--setup")
+    node.run("node-bootstrap", "reset", "--stop-kubelet", "--all")
     until(lambda: await_report(node)["node_bootstrap_joined"] == 0, "an update that began after the reset")
 
     # The documented drop-in, and a purge.

@@ -53,7 +53,7 @@ def test_revoked_certificate(own_cluster, new_node):
     node.join("restart")
     assert node.certificate().serial_number == first
     assert "node-access-revoked: " in node.run("node-bootstrap", "check", check=False).stdout
-    node.run("node-bootstrap", "reset", "--force", "--setup")
+    node.run("node-bootstrap", "reset", "--stop-kubelet", "--all")
     own_cluster.delete_node(node.name)
     line = f"kubeadm join {own_cluster.front.endpoint} --token {own_cluster.token()} --discovery-token-ca-cert-hash {own_cluster.ca.pin}"
     said = node.run("node-bootstrap", "setup", "-", "--force", stdin=line).stdout

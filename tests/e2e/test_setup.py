@@ -319,7 +319,7 @@ def test_reset_and_join_again(fresh, cluster):
     said = fresh.run("node-bootstrap", "reset").stdout
     assert ours(fresh) == [] and fresh.state_files() == []
     assert fresh.show(UNIT, "ActiveState") == "inactive" and "stopped  " + UNIT in said
-    assert f"kubectl delete node {fresh.name}" in said and "reset --setup" in said
+    assert f"kubectl delete node {fresh.name}" in said and "reset --all" in said
     assert fresh.exists(DOCUMENT) and fresh.exists(TOKEN)
     first = cluster.csrs(fresh.name)
     assert "nothing to write" in set_up(fresh, words).stdout
@@ -331,7 +331,7 @@ def test_reset_with_everything(fresh, cluster):
     set_up(fresh, to(cluster))
     fresh.await_kubelet()
     fresh.write("/etc/node-bootstrap/config.yaml", "discovery: {endpoint: [misspelt]}\n")
-    said = fresh.run("node-bootstrap", "reset", "--force", "--setup").stdout
+    said = fresh.run("node-bootstrap", "reset", "--stop-kubelet", "--all").stdout
     fresh.path("/etc/node-bootstrap/config.yaml").unlink()
     assert "stopping kubelet.service\nstopped  kubelet.service\n" in said and not fresh.is_active("kubelet.service")
     assert ours(fresh) == [] and fresh.show(UNIT, "UnitFileState") == "disabled"

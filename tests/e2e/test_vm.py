@@ -112,7 +112,7 @@ sleep
 def spares_install(vm):
     """The kernel kills join, which fills the memory of the unit with files that belong to no process. Containers enforce no limit here."""
     program, drop_in = "/usr/bin/node-bootstrap", f"/run/systemd/system/{UNIT}.d"
-    vm.run(f"node-bootstrap reset --force\nmkdir {drop_in}\nprintf '[Service]\\nMemoryMax=64M\\n' >{drop_in}/limit.conf\n"
+    vm.run(f"node-bootstrap reset --stop-kubelet\nmkdir {drop_in}\nprintf '[Service]\\nMemoryMax=64M\\n' >{drop_in}/limit.conf\n"
            f"systemctl daemon-reload\ncat >{program} <<'END'\n{FLOOD}END\nsystemctl start {UNIT} || :")
     said = until(lambda: "Killed process" in (said := vm.run("journalctl --dmesg")) and said, "the limit is reached")
     assert set(re.findall(r"Killed process \d+ \((.+?)\)", said)) == {"node-bootstrap"}, said

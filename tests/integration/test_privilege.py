@@ -100,7 +100,7 @@ def test_other_commands_open_no_network_socket(world, tmp_path):
         "setup that starts the service": [program, "setup", *line],
         "status": [program, "status", settings],
         "explain": [program, "explain", "token-unknown"],
-        "reset": [program, "reset", "--setup"],
+        "reset": [program, "reset", "--all"],
         "reset of the installer": [find_program("install"), f"--root={machine.root}", settings, "--reset"],
     }
     found = {}

@@ -92,7 +92,7 @@ def test_enabled_service_of_a_joined_machine(joined):
 def test_machine_joined_to_another_cluster(joined):
     done = joined.setup(OTHER_CLUSTER)
     assert done.returncode == int(FAILURES["setup-other-cluster"]["exit"]) and "node-bootstrap: setup-other-cluster: " in done.stderr
-    assert "joined another cluster" in done.stderr and "node-bootstrap reset --setup" in done.stderr and "--force" not in done.stderr
+    assert "joined another cluster" in done.stderr and "node-bootstrap reset --all" in done.stderr and "--force" not in done.stderr
     assert "/etc/kubernetes/pki/ca.crt" in done.stdout and "would write" not in done.stdout
     done = joined.setup(OTHER_CLUSTER + " --force")
     assert done.returncode == 0 and "this machine has joined another cluster (" in done.stdout and "would write" in done.stdout

@@ -239,7 +239,7 @@ def test_systemd_refuses(manager, tmp_path):
 
 def test_unit_that_is_active_again_after_it_was_stopped(manager, tmp_path):
     manager.units[KUBELET] = {**AT_REST, "ActiveState": "active"}
-    done = run(tmp_path, "reset", "--force")
+    done = run(tmp_path, "reset", "--stop-kubelet")
     assert done.returncode == int(FAILURES["setup-command-failed"]["exit"]) and f"{KUBELET} is active again" in done.stderr
     assert manager.calls == [("StopUnit", f"{KUBELET} replace")]
 
@@ -268,7 +268,7 @@ def test_reset_stops_nothing_if_the_installer_would_fail(manager, tmp_path, reco
     stopped = [{**AT_REST, "ActiveState": "inactive"}] * 9
     manager.units[KUBELET] = [{**AT_REST, "ActiveState": "active"}, *stopped]
     manager.units.update(dict.fromkeys((UNIT, "node-joined.target", "node-bootstrap-refresh.service"), stopped[0]))
-    done = run(tmp_path, "reset", "--force", f"--config-directory={tmp_path}")
+    done = run(tmp_path, "reset", "--stop-kubelet", f"--config-directory={tmp_path}")
     assert done.returncode == int(FAILURES[end]["exit"]) and f"{end}: " in done.stderr
     assert manager.calls == ([] if record else [("StopUnit", f"{KUBELET} replace")])
     assert record or done.stdout == f"stopping {KUBELET}\nstopped  {KUBELET}\n"

@@ -52,10 +52,11 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
                 if (r < 0)
                         return r;
                 if (i == 0 && !strcmp(state.active, "active") && !is_forced)
-                        return nb_failure_set(f, NB_KUBELET_ACTIVE, 0,
-                                              NB_KUBELET_UNIT
-                                              " is active (%s); stop it first, or use --force",
-                                              state.sub);
+                        return nb_failure_set(
+                                f, NB_KUBELET_ACTIVE, 0,
+                                NB_KUBELET_UNIT
+                                " is active (%s); stop it first, or use --stop-kubelet",
+                                state.sub);
                 if (!state.has_job &&
                     (!strcmp(state.active, "inactive") || !strcmp(state.active, "failed")))
                         continue;
@@ -122,8 +123,8 @@ static int remove_setup(const char *config_directory, struct nb_failure *f) {
 int nb_command_reset(struct nb_options *options, struct nb_failure *f) {
         bool is_forced = false, is_setup_removed = false;
         const struct nb_option rows[] = {
-                { "force", NULL, "stop kubelet if it is running", .ret_switch = &is_forced },
-                { "setup", NULL, "also disable the service, and remove the files that setup writes",
+                { "stop-kubelet", NULL, "stop kubelet if it is running", .ret_switch = &is_forced },
+                { "all", NULL, "also disable the service, and remove the files that setup writes",
                   .ret_switch = &is_setup_removed },
                 { NULL },
         };
@@ -146,7 +147,7 @@ int nb_command_reset(struct nb_options *options, struct nb_failure *f) {
         if (is_setup_removed)
                 return remove_setup(options->config_directory, f);
         printf("left     settings and credentials: if " NB_SETUP_UNIT
-               " is enabled, it joins again at the next boot; `node-bootstrap reset --setup` "
+               " is enabled, it joins again at the next boot; `node-bootstrap reset --all` "
                "removes what setup wrote\n");
         return 0;
 }

@@ -337,7 +337,7 @@ def joined_before(r):
     r.joins()
     r.node.await_kubelet()
     before = r.node.certificate().serial_number
-    r.here("node-bootstrap reset --force")
+    r.here("node-bootstrap reset --stop-kubelet")
     assert not r.node.kubelet_pid() and not r.node.exists(KUBECONFIG) and r.node.exists(TOKEN) and r.node.exists(CONFIG)
     assert "NotReady" in r.there("kubectl get node")
     r.here("systemctl restart")

@@ -154,7 +154,7 @@ def other_paths(r):
     r.node.configure(kubelet={"caFile": "/etc/kubernetes/other-ca.crt"})
     r.start()
     assert_well(r)
-    r.here("node-bootstrap reset --force")
+    r.here("node-bootstrap reset --stop-kubelet")
     r.cluster.delete_node(r.node.name)
     r.here("node-bootstrap setup -", stdin=r.cluster.join_command())
     assert_well(r)
