@@ -25,7 +25,7 @@ static const struct {
 /* Finds a code or MESSAGE_ID, as in a log line or a journalctl match, or the code that is most
  * similar; NB_NONE if none is. */
 static enum nb_code find_code(const char *text, bool *ret_is_exact) {
-        static const char *const prefixes[] = { "NODE_BOOTSTRAP_ERROR=", "MESSAGE_ID=" };
+        static const char *const prefixes[] = { "NODE_BOOTSTRAP_CODE=", "MESSAGE_ID=" };
         enum nb_code found = NB_NONE;
         char word[WORD_MAX + 1];
         size_t least;

@@ -52,7 +52,7 @@ static const struct command {
         { "explain",
           "node-bootstrap explain [OPTION...] [CODE...]\n\n"
           "Explains a failure code: what happened, what was not changed, and what to do.\n"
-          "CODE is a NODE_BOOTSTRAP_ERROR or MESSAGE_ID from the journal. Without a CODE,\n"
+          "CODE is a NODE_BOOTSTRAP_CODE or MESSAGE_ID from the journal. Without a CODE,\n"
           "lists all of them.\n",
           nb_command_explain },
         { "reset",

@@ -331,7 +331,7 @@ static void send_failure(int priority, const struct nb_failure *f) {
 
         if (f->http_status > 0)
                 nb_log_field(NB_FIELD_HTTP_STATUS, "%ld", f->http_status);
-        entry_add(&entry, PREFIX "ERROR=%s", nb_failure_info(f->code)->slug);
+        entry_add(&entry, PREFIX "CODE=%s", nb_failure_info(f->code)->slug);
         if (f->errnum > 0)
                 entry_add(&entry, "ERRNO=%d", f->errnum);
         entry_send(&entry, priority, f->code, f->detail);

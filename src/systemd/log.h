@@ -70,7 +70,7 @@ const char *nb_field_name(enum nb_field field);
 void nb_log(int priority, enum nb_code code, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-/* Logs an entry for a failure: its detail, NODE_BOOTSTRAP_ERROR, ERRNO and
+/* Logs an entry for a failure: its detail, NODE_BOOTSTRAP_CODE, ERRNO and
  * NODE_BOOTSTRAP_HTTP_STATUS in addition to the fields. On stderr, the line begins with the slug,
  * and the next lines have the remedy. */
 void nb_log_failure(int priority, const struct nb_failure *f);

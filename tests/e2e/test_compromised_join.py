@@ -35,7 +35,7 @@ def attack(node):
 
 
 def outcome(node):
-    errors = [e["NODE_BOOTSTRAP_ERROR"] for e in node.entries() if "NODE_BOOTSTRAP_ERROR" in e]
+    errors = [e["NODE_BOOTSTRAP_CODE"] for e in node.entries() if "NODE_BOOTSTRAP_CODE" in e]
     return node.show(UNIT, "ActiveState"), errors[-1] if errors else None
 
 

@@ -120,7 +120,7 @@ def test_landlock_is_in_force_or_nothing_starts(node, cluster):
     node.prepare().enable(UNIT).boot("--unit=basic.target")
     node.join(check=False)
     assert node.await_end() == ("failed", 78)
-    assert [e["NODE_BOOTSTRAP_ERROR"] for e in node.entries() if "NODE_BOOTSTRAP_ERROR" in e][-1] == "sandbox-refused"
+    assert [e["NODE_BOOTSTRAP_CODE"] for e in node.entries() if "NODE_BOOTSTRAP_CODE" in e][-1] == "sandbox-refused"
     node.path(f"/etc/systemd/system/{UNIT}.d").rename(node.path("/etc/systemd/system/removed"))
     node.run("systemctl", "daemon-reload")
     node.join("restart")

@@ -75,7 +75,7 @@ class Run:
 def test_a_console_is_quiet_without_more(machine):
     run = Run(machine.prepare(pins=[WRONG_PIN]))
     assert (run.state, run.status) == ("failed", int(FAILURES[FAILED]["exit"]))
-    assert [e["NODE_BOOTSTRAP_ERROR"] for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e] == [FAILED]
+    assert [e["NODE_BOOTSTRAP_CODE"] for e in run.assert_entries() if "NODE_BOOTSTRAP_CODE" in e] == [FAILED]
     read_console(machine)
     assert run.ours() == []
 
@@ -84,7 +84,7 @@ def test_the_summary_of_a_failure(machine):
     """How it ended, code, what happened, and the remedy; on the console and in the journal."""
     run = Run(machine.prepare(pins=[WRONG_PIN]), "summary.conf")
     row = FAILURES[FAILED]
-    [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e]
+    [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_CODE" in e]
     lines = [
         f"{UNIT}: Main process exited, code=exited, status={row['exit']}/PROTOCOL", f"the last join failed ({FAILED}): {failure['MESSAGE']}", f"  {row['remedy']}",
         f"For details, run `node-bootstrap explain {FAILED}`.",
@@ -102,8 +102,8 @@ def test_the_summary_of_settings_that_cannot_be_read(machine):
     machine.prepare()
     machine.write("/etc/node-bootstrap/config.yaml.d/50-wrong.yaml", "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\nnonsense: 1\n")
     run = Run(machine, "summary.conf")
-    [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e]
-    row = FAILURES[failure["NODE_BOOTSTRAP_ERROR"]]
+    [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_CODE" in e]
+    row = FAILURES[failure["NODE_BOOTSTRAP_CODE"]]
     told = f"the last join failed ({row['code']}): {failure['MESSAGE']}\n"
     until(lambda: told in run.console() and machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
     machine.path("/etc/node-bootstrap/config.yaml.d/50-wrong.yaml").unlink()
@@ -123,7 +123,7 @@ def test_lines_on_the_console(machine):
     failed = Run(machine.prepare(pins=[WRONG_PIN]), "console.conf")
     row = FAILURES[FAILED]
     entries = failed.assert_entries()
-    [failure] = [e for e in entries if "NODE_BOOTSTRAP_ERROR" in e]
+    [failure] = [e for e in entries if "NODE_BOOTSTRAP_CODE" in e]
     expected = [f"{e['SYSLOG_IDENTIFIER']}: {e['MESSAGE']}\n" for e in entries if e is not failure]
     failed.assert_ours([*expected, f"node-bootstrap: {FAILED}: {failure['MESSAGE']}\n  {row['remedy']}\n"])
 

@@ -115,7 +115,7 @@ def joined(node, cluster):
 
 def failed(node, code):
     assert node.await_end() == ("failed", int(FAILURES[code]["exit"])), node.journal_text("-u", "node-bootstrap", "--lines=40")
-    assert [entry for entry in node.entries() if "NODE_BOOTSTRAP_ERROR" in entry][-1]["NODE_BOOTSTRAP_ERROR"] == code
+    assert [entry for entry in node.entries() if "NODE_BOOTSTRAP_CODE" in entry][-1]["NODE_BOOTSTRAP_CODE"] == code
     assert not node.exists(TARGET) and not node.kubelet_pid()
 
 

@@ -29,9 +29,9 @@ def check_says(node, cluster, entry):
     done = node.run("node-bootstrap", "check", check=False)
     # The container runtime is started with kubelet, and so after the join.
     [row] = [line for line in done.stdout.splitlines() if "✗" in line and "kubelet-unprepared" not in line]
-    assert done.returncode == 1 and row.startswith(f"  ✗ {entry['NODE_BOOTSTRAP_ERROR']}: the CSR '{entry['NODE_BOOTSTRAP_CSR']}' {WAITS}: ")
+    assert done.returncode == 1 and row.startswith(f"  ✗ {entry['NODE_BOOTSTRAP_CODE']}: the CSR '{entry['NODE_BOOTSTRAP_CSR']}' {WAITS}: ")
     assert entry["MESSAGE"].split(f" {WAITS}: ", 1)[1] in row
-    remedy = FAILURES[entry["NODE_BOOTSTRAP_ERROR"]]["remedy"]
+    remedy = FAILURES[entry["NODE_BOOTSTRAP_CODE"]]["remedy"]
     for field in ("CSR", "NODE"):
         remedy = remedy.replace(f"@NODE_BOOTSTRAP_{field}@", entry[f"NODE_BOOTSTRAP_{field}"])
     assert flat(remedy) in flat(done.stdout)

@@ -350,7 +350,7 @@ def test_pages_as_html(tmp_path):
 
 def test_fields_are_listed():
     """node-bootstrap.journal(7) names every field that the program knows, and no other."""
-    known = {f"NODE_BOOTSTRAP_{name}" for name in [*tables()["fields"], "ERROR"]}       # ERROR: the code of a failure
+    known = {f"NODE_BOOTSTRAP_{name}" for name in [*tables()["fields"], "CODE"]}        # CODE: the code of a failure
     assert set(re.findall(r"^\.It Li (NODE_BOOTSTRAP_\w+)", page("node-bootstrap.journal.7"), re.M)) == known
 
 

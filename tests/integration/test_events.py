@@ -249,7 +249,7 @@ def test_event(listening, code, priority, kind, happen):
     assert min(entry["PRIORITY"] for entry in entries) == PRIORITIES[priority]
     for entry in entries:
         assert entry["SYSLOG_IDENTIFIER"] in ("node-bootstrap", "node-bootstrap-install") and entry["MESSAGE"]
-        assert "NODE_BOOTSTRAP_ERROR" not in entry and FAILURES[code]["class"] == "event"
+        assert "NODE_BOOTSTRAP_CODE" not in entry and FAILURES[code]["class"] == "event"
         shown = " ".join(FAILURES[code][part] for part in ("subject", "what", "unchanged", "remedy"))
         assert [field for field in re.findall(r"@([A-Z0-9_]+)@", shown) if field not in entry] == []
 
@@ -271,7 +271,7 @@ def test_failure(listening):
     world.cluster.controller = csrs.deny("Policy", "not one of our machines")
     world.machine.join()
     [entry] = listener.entries("csr-denied")
-    expected = {"PRIORITY": "3", "NODE_BOOTSTRAP_ERROR": "csr-denied", "NODE_BOOTSTRAP_CSR": world.csrs()[0], "NODE_BOOTSTRAP_NODE": NODE,
+    expected = {"PRIORITY": "3", "NODE_BOOTSTRAP_CODE": "csr-denied", "NODE_BOOTSTRAP_CSR": world.csrs()[0], "NODE_BOOTSTRAP_NODE": NODE,
                 "NODE_BOOTSTRAP_ENDPOINT": world.server.endpoint, "NODE_BOOTSTRAP_REASON": "Policy", "NODE_BOOTSTRAP_STAGE": "await"}
     assert {name: entry.get(name) for name in expected} == expected
     assert Machine.KUBECONFIG not in world.machine.target_names()

@@ -160,7 +160,7 @@ class LoggingWorld(World):
         assert (run.exit, run.stderr) == (0, "")
         connections, codes = {}, []
         for _, fields in self.machine.journal.read():
-            codes.append(fields.get("NODE_BOOTSTRAP_ERROR"))
+            codes.append(fields.get("NODE_BOOTSTRAP_CODE"))
             if fields.get("MESSAGE_ID") == FAILURES["connected"]["message-id"]:
                 own = {key.removeprefix("NODE_BOOTSTRAP_"): value for key, value in fields.items()}
                 connections.setdefault(own["STAGE"], []).append(own)

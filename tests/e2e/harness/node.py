@@ -227,8 +227,8 @@ class Node(Machine):
         self.sync_journal()
         log = self.run("journalctl", "--catalog", "--no-pager", "--boot", f"--unit={UNIT}").stdout
         assert (state, status) == ("failed", int(row["exit"])), log
-        last = [e for e in self.entries() if "NODE_BOOTSTRAP_ERROR" in e][-1]
-        assert last["NODE_BOOTSTRAP_ERROR"] == code, log
+        last = [e for e in self.entries() if "NODE_BOOTSTRAP_CODE" in e][-1]
+        assert last["NODE_BOOTSTRAP_CODE"] == code, log
         assert last["MESSAGE_ID"] == row["message-id"]
         assert last["PRIORITY"] == "3"
         for key in ("subject", "what", "unchanged", "remedy"):

@@ -104,7 +104,7 @@ static void assert_journal(void) {
         assert_int_equal(n_entries, 3);
         assert_non_null(strstr(journal, "MESSAGE=all is well\n"));
         assert_non_null(strstr(journal, "MESSAGE=no such token\n"));
-        assert_non_null(strstr(journal, "NODE_BOOTSTRAP_ERROR=token-unknown\n"));
+        assert_non_null(strstr(journal, "NODE_BOOTSTRAP_CODE=token-unknown\n"));
         assert_non_null(strstr(journal, "NODE_BOOTSTRAP_HTTP_STATUS=404\n"));
         assert_non_null(strstr(journal, "NODE_BOOTSTRAP_TOKEN_ID=abcdef\n"));
         assert_non_null(strstr(journal, "SYSLOG_IDENTIFIER=tester\n"));
