@@ -46,7 +46,7 @@ def report(world, **options):
     assert set(found) == {"version", "good", "failure", "steps"} and found["version"] == 1
     assert found["good"] == (run.exit == 0) == (found["failure"] is None) and run.exit in (0, 1)
     for step in found["steps"]:
-        assert set(step) == {"step", "section", "state", "durationMs", "rows", "failure"}
+        assert set(step) == {"step", "section", "state", "durationUsec", "rows", "failure"}
         assert step["state"] in ("good", "note", "doubt", "bad", "untried") and (step["state"] == "bad") == (step["failure"] is not None)
         assert not step["failure"] or not re.search("<[A-Z_]+>|@|\\bNAME\\b", step["failure"]["remedy"]), "a placeholder was left"
     return found

@@ -62,7 +62,8 @@ static void close_step(struct nb_check_output *output, const struct nb_failure *
                 return;
         nb_json_close(writer);
         nb_json_put_string(writer, "state", marks[output->worst].name);
-        nb_json_put_integer(writer, "durationMs", (int64_t)(nb_now_ms() - output->step_ms));
+        nb_json_put_integer(writer, "durationUsec",
+                            (int64_t)(nb_now_ms() - output->step_ms) * 1000);
         nb_failure_put_json(f, "failure", writer);
         nb_json_close(writer);
 }
@@ -87,7 +88,7 @@ static void write_row(struct nb_check_output *output, enum nb_check_mark mark, c
         nb_json_put_string(&output->writer, "state", marks[mark].name);
         nb_json_put_string(&output->writer, "text", line);
         if (output->shown->label)
-                nb_json_put_integer(&output->writer, "durationMs", (int64_t)duration_ms);
+                nb_json_put_integer(&output->writer, "durationUsec", (int64_t)duration_ms * 1000);
         nb_json_close(&output->writer);
 }
 
