@@ -184,7 +184,7 @@ def test_codes_in_the_documents_exist():
 
 def test_join_methods_are_named():
     """The manual has the name that the record of a join has."""
-    listed = re.search(r"command calls the methods\n((?:.*\n)*?)\.Pq a bootstrap", page("node-bootstrap.8"))[1]
+    listed = re.search(r"command calls the methods\n((?:.*\n)*?)\.Pq a bootstrap", page("node-bootstrap.service.8"))[1]
     assert set(re.findall(r"[a-z]+", re.sub(r"\.Pq .*|\.Li|\band\b", "", listed))) == set(tables()["methods"])
 
 
