@@ -89,6 +89,6 @@ class Place:
         assert line.returncode == text.returncode
         label = found["state"].upper().replace("-", " ") if line.returncode else "OK"
         # A kubelet grows older between the answers.
-        short = found["message"].removeprefix("not joined: ") if label == "NOT JOINED" else found["message"]
+        short = found["message"].removeprefix("not joined: ")
         assert line.stdout.startswith(f"{label}: {short[:30]}") and f"State: {found['message'][:30]}" in text.stdout
         return found, line.returncode

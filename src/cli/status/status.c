@@ -276,8 +276,7 @@ static void print_check(const struct report *report) {
         bool is_past = when < now;
 
         print_label(report);
-        if (report->state.kind == NB_MACHINE_NOT_JOINED &&
-            strncmp(why, NB_MACHINE_NOT_JOINED_PREFIX, strlen(NB_MACHINE_NOT_JOINED_PREFIX)) == 0)
+        if (strncmp(why, NB_MACHINE_NOT_JOINED_PREFIX, strlen(NB_MACHINE_NOT_JOINED_PREFIX)) == 0)
                 why += strlen(NB_MACHINE_NOT_JOINED_PREFIX); /* the label says so */
         printf(": %s", why);
         if (report->chain) {
