@@ -10,11 +10,11 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/digest.h"
-#include "install/flags.h"
 #include "install/join_files.h"
 #include "install/runtime.h"
 #include "join_method/cluster_identity.h"
 #include "kube_objects/kubeconfig_format.h"
+#include "node_state/flags.h"
 #include "os/clock.h"
 #include "settings/kubelet_env.h"
 #include "state_files/refresh_settings.h"
@@ -24,6 +24,18 @@
 
 static const char *text_of(const struct nb_secret *present) {
         return present->data ? present->data : "";
+}
+
+static bool has_hash(const struct nb_record *record, const uint8_t hash[static NB_SHA256_SIZE]) {
+        return nb_pins_contain((const uint8_t(*)[NB_PIN_SIZE])record->hashes, record->n_hashes,
+                               hash);
+}
+
+static bool is_hash_ours(const struct nb_record *record, const struct nb_secret *present) {
+        uint8_t hash[NB_SHA256_SIZE];
+
+        return present->len > 0 && nb_sha256(present->data, present->len, hash) >= 0 &&
+               has_hash(record, hash);
 }
 
 static int build_record(struct nb_join_files *files, struct nb_swap *file) {
@@ -118,12 +130,18 @@ static int build_ca(struct nb_join_files *files, struct nb_swap *file) {
         return 1;
 }
 
-/* kubeadm writes it in a form of its own, and an upgrade removes arguments. */
+/* kubeadm writes it in a form of its own, and an upgrade removes arguments. After a crash, the file
+ * may be older than the record. Unless other arguments are wanted, a file that is not ours stays
+ * without a warning. */
 static int build_flags(struct nb_join_files *files, struct nb_swap *file) {
-        nb_flags_file_format(files->record.arguments, &file->text);
-        return files->record.arguments[0] &&
-               (files->pass == NB_PASS_JOIN ||
-                nb_flags_file_is(text_of(&files->present[NB_FILE_FLAGS]), ""));
+        const char *arguments = files->record.arguments;
+        const struct nb_secret *present = &files->present[NB_FILE_FLAGS];
+
+        nb_flags_file_format(arguments, &file->text);
+        return arguments[0] &&
+               (files->pass == NB_PASS_JOIN || nb_flags_file_is(text_of(present), "") ||
+                strcmp(arguments, files->previous->arguments) != 0 ||
+                is_hash_ours(files->previous, present));
 }
 
 static int build_instance(struct nb_join_files *files, struct nb_swap *file) {
@@ -234,18 +252,6 @@ int nb_join_files_read(struct nb_join_files *files, enum nb_join_file i) {
         return files->found[i] == -ENOMEM ? -ENOMEM : 0;
 }
 
-static bool has_hash(const struct nb_record *record, const uint8_t hash[static NB_SHA256_SIZE]) {
-        return nb_pins_contain((const uint8_t(*)[NB_PIN_SIZE])record->hashes, record->n_hashes,
-                               hash);
-}
-
-static bool is_hash_ours(const struct nb_record *record, const struct nb_secret *present) {
-        uint8_t hash[NB_SHA256_SIZE];
-
-        return present->len > 0 && nb_sha256(present->data, present->len, hash) >= 0 &&
-               has_hash(record, hash);
-}
-
 bool nb_join_files_is_ours(const struct nb_join_files *files, enum nb_join_file i) {
         const struct nb_secret *present = &files->present[i];
 
@@ -278,7 +284,8 @@ static int warn_foreign_flags(const struct nb_join_files *files) {
         if (missing.len > 0)
                 nb_log(LOG_WARNING, NB_KUBELET_ARGUMENTS_MISSING,
                        "'" NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
-                       "' was not written by node-bootstrap and is left unchanged; add %s",
+                       "' was not written by node-bootstrap, or has been changed since, and is "
+                       "left unchanged; add %s",
                        missing.data);
         return missing.error;
 }
@@ -318,7 +325,9 @@ static int add_hashes(struct nb_join_files *files, enum nb_join_file i) {
 
         if ((!file->is_wanted && files->pass == NB_PASS_REPAIR) || row->is_own || i == NB_FILE_LINK)
                 return 0;
-        if (nb_join_files_is_ours(files, i))
+        /* What kubeadm has made of our file is ours, but must not look like an older one. */
+        if (file->is_wanted ? nb_join_files_is_ours(files, i)
+                            : is_hash_ours(files->previous, present))
                 r = add_hash(files, present->data, present->len);
         return r < 0 || !file->is_wanted
                        ? r

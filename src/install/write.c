@@ -9,11 +9,11 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "install/flags.h"
 #include "install/join_files.h"
 #include "install/runtime.h"
 #include "install/write.h"
 #include "kube_objects/kubelet_config.h"
+#include "node_state/flags.h"
 #include "node_state/machine_facts.h"
 #include "os/clock.h"
 #include "state_files/refresh_settings.h"
@@ -30,7 +30,7 @@ static int record_kubelet(struct nb_record *record, const struct nb_context *con
         if (r < 0)
                 return r;
         NB_TEXT_COPY(record->runtime_endpoint, runtime.endpoint);
-        nb_flags_format(context, runtime.is_remote_needed, &words);
+        nb_flags_format(&context->settings, context->node_name, runtime.is_remote_needed, &words);
         return words.error;
 }
 

@@ -225,7 +225,7 @@ int nb_settings_verify_name(const struct nb_settings *settings, const char *name
                               "the node name from %s has %zu characters; kubelet puts it into the "
                               "label kubernetes.io/hostname, which has at most %d: set node.name "
                               "to a shorter one, or this label with node-labels in "
-                              "kubelet.extraArgs",
+                              "kubelet.extraArgs, since kubelet's own files are not read for it",
                               source, strlen(name), NB_DNS_LABEL_MAX);
 }
 

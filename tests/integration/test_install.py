@@ -170,7 +170,7 @@ def test_node_name(machine, ca, old, is_written, is_missing):
         machine.put(FLAGS, old, 0o644)
     run = joined(machine, ca)
     assert machine.read(FLAGS) == (f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS}"\n' if is_written else old)
-    assert (f"'/{FLAGS}' was not written by node-bootstrap and is left unchanged; add {OWN_ARGUMENTS}" in run.stderr) == is_missing, run.stderr
+    assert (f"'/{FLAGS}' was not written by node-bootstrap, or has been changed since, and is left unchanged; add {OWN_ARGUMENTS}" in run.stderr) == is_missing, run.stderr
     assert machine.read("var/lib/kubelet/node-bootstrap.env").strip() == f"KUBELET_NODE_NAME={NODE}"
 
 
@@ -180,6 +180,47 @@ def test_second_join_replaces_the_arguments_of_the_first(machine, ca):
     machine.target(machine.KUBECONFIG).unlink()
     joined(machine, ca)
     assert machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS} --v=4"\n'
+
+
+# What somebody has made of the file since the join; None: nothing. Whether the next start writes it, and whether a warning says what it lacks.
+CHANGED_SINCE = [
+    ("as it was", None, True, False),
+    ("lost", "", True, False),
+    ("in the form of kubeadm", f"KUBELET_KUBEADM_ARGS=--v=2 {OWN_ARGUMENTS}\n", True, False),
+    ("changed", f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS} --v=3"\n', False, True),
+    ("changed to what the settings say now", f'KUBELET_KUBEADM_ARGS="--v=4 {OWN_ARGUMENTS}"\n', True, False),
+]
+
+
+@pytest.mark.parametrize("text, is_written, is_missing", [row[1:] for row in CHANGED_SINCE], ids=[row[0] for row in CHANGED_SINCE])
+def test_settings_that_change_after_the_join(machine, ca, text, is_written, is_missing):
+    arguments = "config.yaml.d/10-arguments.yaml"
+    machine.write_settings(HEADER + to_yaml({"kubelet": {"extraArgs": ["v=2"]}}), arguments)
+    joined(machine, ca)
+    machine.write_settings(HEADER + to_yaml({"kubelet": {"extraArgs": ["v=4"]}}), arguments)
+    if text is not None:
+        machine.put(FLAGS, text, 0o644)
+    run = machine.install().joined()
+    assert machine.read(FLAGS) == (f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS} --v=4"\n' if is_written else text)
+    assert (f"'/{FLAGS}' was written again, since the settings have changed" in run.stderr) == is_written, run.stderr
+    assert ("add --v=4" in run.stderr) == is_missing, run.stderr
+    files = snapshot(machine.root)
+    assert "add " not in machine.install().joined().stderr and snapshot(machine.root) == files
+    (machine.etc / arguments).unlink()
+    machine.install().joined()
+    assert ("--v" in machine.read(FLAGS)) != is_written
+    machine.install("--reset")
+    assert machine.target(FLAGS).exists() != is_written
+
+
+def test_settings_that_are_gone_after_the_join(machine, ca):
+    """They may have been in a credential of the first boot: kubelet keeps its arguments."""
+    machine.write_settings(HEADER + to_yaml({"kubelet": {"extraArgs": ["v=2"]}}), "config.yaml.d/10-arguments.yaml")
+    joined(machine, ca)
+    for path in (machine.etc / "config.yaml", machine.etc / "config.yaml.d/10-arguments.yaml"):
+        path.unlink()
+    machine.install().joined()
+    assert machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS} --v=2"\n'
 
 
 def test_host_name(machine, ca, server):

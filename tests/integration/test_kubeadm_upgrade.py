@@ -108,7 +108,7 @@ def test_lost_files(lost, server):
     upgrade_all(lost)
 
 
-RECORDED = [     # recorded arguments, file, what it becomes, whether a reset leaves it
+RECORDED = [     # recorded arguments, file, what it becomes, whether a reset leaves it; the settings ask for the recorded ones
     ("a file that is gone", "--v=4 " + NAME, None, flags("--v=4", NAME), False),
     ("an empty file", NAME, "", flags(NAME), False),
     ("no arguments", NAME, flags(), flags(NAME), False),
@@ -120,7 +120,8 @@ RECORDED = [     # recorded arguments, file, what it becomes, whether a reset le
 
 @pytest.mark.parametrize("arguments, old, new, is_left", [row[1:] for row in RECORDED], ids=[row[0] for row in RECORDED])
 def test_recorded_arguments(lost, arguments, old, new, is_left):
-    set_record(lost, kubeletArguments=arguments)
+    configure(lost, **({"extraArgs": ["v=4"]} if "--v=4" in arguments else {"criSocket": CRIO} if CRIO in arguments else {}))
+    set_record(lost, kubeletArguments=arguments, **({"fileHashes": []} if CRIO in arguments else {}))     # not of the file without it
     if old is not None:
         lost.put(FLAGS, old, 0o644)
     lost.install().joined()
@@ -227,7 +228,7 @@ def install(machine, strace, inject=None):
 @pytest.mark.parametrize("is_change", [False, True], ids=["new files", "another socket"])
 def test_killed(lost, strace, is_change):
     """Killed anywhere: the machine has joined, and the next start completes it, so that reset finds both files."""
-    path = CRIO if is_change else CONTAINERD
+    path, arguments = (CRIO, [f"--container-runtime-endpoint=unix://{CRIO}", NAME]) if is_change else (CONTAINERD, [NAME])
     if is_change:
         lost.install().joined()
         configure(lost, criSocket=CRIO)
@@ -238,7 +239,7 @@ def test_killed(lost, strace, is_change):
         install(lost, strace, f"{name}:signal=KILL:when={number}")
         lost.install().joined()
         where = f"killed at {name} {number}"
-        assert (lost.read(FLAGS), lost.read(INSTANCE)) == (flags(NAME), instance(path)), where
+        assert (lost.read(FLAGS), lost.read(INSTANCE)) == (flags(*arguments), instance(path)), where
         assert [file for file in lost.target_names() if ".tmp" in file] == [], where
         lost.install("--reset")
         assert not lost.target(FLAGS).exists() and not lost.target(INSTANCE).exists(), where

@@ -78,7 +78,7 @@ def test_name_that_is_too_long_for_a_label(image, document):
     """The API server would reject the Node of kubelet indefinitely, after the token was spent."""
     path = image.token.with_name("config")
     path.write_text(document if "JoinConfiguration" in document else HEADER + document)
-    image.refused("node-name-invalid", f"10.0.0.1:6443 --token-file=@TOKEN@ --ca-cert-hash {PIN} --config {path}", "has 64 characters", "set node.name to a shorter one, or this label with node-labels in kubelet.extraArgs")
+    image.refused("node-name-invalid", f"10.0.0.1:6443 --token-file=@TOKEN@ --ca-cert-hash {PIN} --config {path}", "has 64 characters", "set node.name to a shorter one, or this label with node-labels in kubelet.extraArgs, since kubelet's own files are not read for it")
 
 
 KUBEADM = "apiVersion: kubeadm.k8s.io/%s\nkind: JoinConfiguration\nnodeRegistration: {name: " + LONG + ", kubeletExtraArgs: %s}\n"

@@ -81,6 +81,36 @@ def test_what_is_asked_for_differs(joined, row):
         "/etc/node-bootstrap/config.yaml.d/50-setup.yaml", "/etc/credstore/node-bootstrap.token"], done.stderr
 
 
+FLAGS, NAME = "var/lib/kubelet/kubeadm-flags.env", f"--hostname-override={NODE}"
+WRITES = f"node-bootstrap.service writes '/{FLAGS}' again; a running kubelet uses it after `systemctl restart kubelet.service`\n"
+LEFT = f"'/{FLAGS}' has been changed since the join, so it stays as it is: add --v=4, and remove --v=2 in KUBELET_KUBEADM_ARGS, and run `systemctl restart kubelet.service`\n"
+TAINT = f"taints of kubelet count only when it creates the Node; if the Node exists: `kubectl taint --overwrite nodes {NODE} a=b:NoSchedule`\n"
+LABEL = f"labels of kubelet count only when it creates the Node; if the Node exists: `kubectl label --overwrite nodes {NODE} c=d`\n"
+# On a machine that joined with --v=2: name, kubeadm-flags.env, the settings now, what is said
+EFFECTS = [
+    ("another argument", f"--v=2 {NAME}", "kubelet: {extraArgs: [v=4]}", [WRITES]),
+    ("another argument, after somebody has changed the file", f"{NAME} --v=2 --b=1", "kubelet: {extraArgs: [v=4]}", [LEFT]),
+    ("labels and taints", f"--v=2 {NAME}", "node: {taints: ['a=b:NoSchedule']}\nkubelet: {extraArgs: ['v=2', 'node-labels=c=d']}", [WRITES, TAINT, LABEL]),
+    ("another time limit", f"--v=2 {NAME}", "timeout: 5m\nkubelet: {extraArgs: [v=2]}", []),
+]
+
+
+@pytest.mark.parametrize("row", EFFECTS, ids=[row[0] for row in EFFECTS])
+def test_what_other_settings_mean_to_kubelet(joined, row):
+    _, arguments, settings, lines = row
+    discovery = f"{HEADER}discovery: {{endpoints: [10.0.0.1], caCertHashes: ['{joined.pin}']}}\n"
+    joined.machine.put(Machine.RECORD, json.dumps({**RECORD, "kubeletArguments": f"--v=2 {NAME}"}))
+    joined.machine.put(FLAGS, f'KUBELET_KUBEADM_ARGS="{arguments}"\n')
+    joined.machine.put("etc/node-bootstrap/config.yaml.d/50-setup.yaml", discovery + "kubelet: {extraArgs: [v=2]}\n")
+    joined.machine.put("etc/join.yaml", discovery + settings + "\n", 0o600)
+    manager = Manager(joined.machine.target("run/systemd"), {"node-bootstrap.service": {"ActiveState": "active", "UnitFileState": "enabled", "Job": (0, "/")}})
+    done = joined.setup("--config=/etc/join.yaml --force")
+    manager.close()
+    assert done.returncode == 0, done.stderr
+    assert [line for line in (WRITES, LEFT, TAINT, LABEL) if line in done.stdout] == lines, done.stdout
+    assert ("would reload   node-bootstrap.service\n" in done.stdout) == (WRITES in lines)
+
+
 def test_enabled_service_of_a_joined_machine(joined):
     manager = Manager(joined.machine.target("run/systemd"), {"node-bootstrap.service": {"UnitFileState": "enabled"}})
     done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}")

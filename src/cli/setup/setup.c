@@ -160,6 +160,8 @@ static void print_causes(const struct nb_setup_wanted *wanted, const struct nb_s
 }
 
 static void print_end(const struct nb_setup_wanted *wanted, const struct nb_setup_plan *plan) {
+        if (plan->effects.len > 0)
+                fputs(plan->effects.data, stdout);
         if (wanted->is_rehearsal && wanted->root)
                 printf("would not enable or start " NB_SETUP_UNIT ": --root\n");
         else if (wanted->is_rehearsal && wanted->is_start_unwanted)

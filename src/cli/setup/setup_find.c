@@ -9,6 +9,7 @@
 #include "base/macro.h"
 #include "cli/setup/setup_internal.h"
 #include "join_method/settings_documents.h"
+#include "node_state/flags.h"
 #include "state_files/record.h"
 
 /* 0; -ENOENT; -EKEYREJECTED if it is encrypted; -errno. */
@@ -114,6 +115,8 @@ int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *r
         if (nb_machine_is_unknown(&ret_found->state))
                 return nb_failure_set(f, NB_SETUP_UNWRITABLE, 0, "%s", ret_found->state.why.detail);
         ret_found->is_joined = !nb_machine_is_joining(&ret_found->state);
+        (void)nb_path_read(-1, NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, NB_FLAGS_MAX,
+                           &ret_found->flags);
         ret_found->has_never_joined = has_never_joined(&ret_found->state.node);
         return 0;
 }
@@ -124,6 +127,7 @@ void nb_setup_found_done(struct nb_setup_found *found) {
                 nb_secret_done(&found->credentials[i].delivered);
         }
         nb_secret_done(&found->document);
+        nb_secret_done(&found->flags);
         nb_sources_done(&found->sources);
         nb_machine_state_done(&found->state);
 }

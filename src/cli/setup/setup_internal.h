@@ -9,6 +9,8 @@
  *      setup_find.c       this machine or image                            -> found
  *      setup_plan.c       wanted and found: what differs, and whether
  *                         `join` could begin with the result               -> plan
+ *      setup_effects.c    plan, on a machine that has joined: what kubelet
+ *                         and its Node make of it                          -> plan.effects
  *      setup_order.c      plan: which files change, in which order         -> plan.changes
  *      setup_service.c    how the service is enabled and started           -> plan.changes
  *      setup_write.c      makes the changes
@@ -163,6 +165,7 @@ struct nb_setup_found {
         struct nb_settings settings;
         struct nb_setup_credential credentials[_NB_SETUP_SECRET_N];
         struct nb_machine_state state; /* not of an image */
+        struct nb_secret flags;        /* kubeadm-flags.env */
         bool is_joined;                /* this machine, and its next start does not join again */
         bool has_never_joined;         /* this machine: it has no certificate and no record */
 };
@@ -231,6 +234,11 @@ struct nb_setup_plan {
         unsigned n_kept; /* settings among them that a new join command does not replace */
         struct nb_settings settings; /* of this machine or image, once the document is written */
 
+        /* On a machine that has joined, and stays so */
+        struct nb_buffer effects; /* lines for a person */
+        bool is_flags_file_due;   /* the service writes kubeadm-flags.env again */
+        bool is_start_due;        /* the other changes need a start of the service */
+
         struct nb_setup_change changes[NB_SETUP_CHANGES_MAX];
         unsigned n_changes, n_done;
         char document_folder[NB_SETUP_PATH_SIZE]; /* config.yaml.d */
@@ -238,7 +246,12 @@ struct nb_setup_plan {
 };
 
 #define NB_SETUP_PLAN_INIT \
-        { .document = NB_BUFFER_INIT(NB_CONFIG_MAX) }
+        { \
+                .document = NB_BUFFER_INIT(NB_CONFIG_MAX), \
+                .effects = NB_BUFFER_INIT(NB_SETUP_EFFECTS_MAX) \
+        }
+
+#define NB_SETUP_EFFECTS_MAX ((size_t)256 * 1024) /* bytes */
 
 /* Whether a machine that has joined has what is wanted. Of endpoints and pins, it may have more: a
  * join command has one of several API servers. If it is the same cluster, it needs none of its own.
@@ -255,6 +268,12 @@ int nb_setup_compare_settings(const struct nb_setup_wanted *wanted,
 /* The same for one credential. Sets its step. NB_USAGE, NB_SETTINGS_UNREADABLE. */
 int nb_setup_compare_secret(const struct nb_setup_found *found, enum nb_credential secret,
                             struct nb_setup_plan *plan, struct nb_failure *f);
+
+/* Appends what other settings mean to kubelet and its Node, in lines for a person. `file` is the
+ * text of kubeadm-flags.env, "" without one. Returns whether the service will write it again. */
+bool nb_setup_explain(const struct nb_record *record, const char *file,
+                      const struct nb_settings *before, const struct nb_settings *after,
+                      struct nb_buffer *ret);
 
 /*
  * Everything but `changes`. The sources of `found` then have what the service will get. Release

@@ -410,6 +410,25 @@ static int refuse_conflict(const struct nb_setup_wanted *wanted, const struct nb
                               is_one ? "it" : "them");
 }
 
+static bool is_argument(enum nb_setting key) {
+        return key == NB_SETTING_TAINTS || key == NB_SETTING_CRI_SOCKET ||
+               key == NB_SETTING_EXTRA_ARGS || key == NB_SETTING_PROVIDER_ID;
+}
+
+static void explain(const struct nb_setup_found *found, bool joins, struct nb_setup_plan *plan) {
+        const struct nb_present *present = &found->state.node.present;
+
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                plan->is_start_due |= plan->steps[i] != NB_SETUP_KEEP;
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                plan->is_start_due |= (joins || !present->has_record || !is_argument(i)) &&
+                                      !is_equal(&found->settings, &plan->settings, i);
+        if (!joins && present->has_record)
+                plan->is_flags_file_due = nb_setup_explain(
+                        &present->record, found->flags.data ? found->flags.data : "",
+                        &found->settings, &plan->settings, &plan->effects);
+}
+
 int nb_setup_plan(const struct nb_setup_wanted *wanted, struct nb_setup_found *found,
                   struct nb_setup_plan *plan, struct nb_failure *f) {
         _cleanup_(nb_load_done) struct nb_load load = NB_LOAD_INIT;
@@ -448,6 +467,8 @@ int nb_setup_plan(const struct nb_setup_wanted *wanted, struct nb_setup_found *f
         if (r < 0)
                 return r;
         plan->settings = load.settings;
+        if (found->is_joined)
+                explain(found, joins, plan);
         return refuse_conflict(wanted, found, plan, f);
 }
 
@@ -457,4 +478,5 @@ void nb_setup_plan_done(struct nb_setup_plan *plan) {
                 free(plan->differences[i].after);
         }
         nb_buffer_done(&plan->document);
+        nb_buffer_done(&plan->effects);
 }

@@ -24,7 +24,7 @@ static void plan_job(const struct nb_setup_found *found, struct nb_setup_plan *p
              is_activating = !strcmp(plan->service.active, "activating");
 
         if (is_active && found->is_joined) {
-                if (found->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG)
+                if (found->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG && !plan->is_flags_file_due)
                         return;
                 job.action = NB_SETUP_ACTION_RELOAD;
         } else if (is_active || (is_activating && plan->is_changed)) {

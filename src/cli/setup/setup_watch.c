@@ -23,7 +23,7 @@ struct watch {
         const struct nb_setup_wanted *wanted;
         uint64_t deadline_ms; /* NB_TIME_INFINITE */
         bool is_begun;        /* a job of the service was queued */
-        bool is_changed;      /* settings or credentials are new */
+        bool is_start_due;    /* for what is new */
 
         /* The join */
         bool has_joined;
@@ -277,10 +277,11 @@ static int judge(struct watch *watch, const struct nb_machine_state *state, stru
         if (!watch->is_begun)
                 printf("this machine has %s\n",
                        state->kind == NB_MACHINE_JOINED ? "joined already" : state->why.detail);
-        if (!watch->is_begun && watch->is_changed)
-                printf("the changes take effect when " NB_SETUP_UNIT
+        if (watch->is_start_due)
+                printf("the %schanges take effect when " NB_SETUP_UNIT
                        " starts next: at the next boot, or with `systemctl restart " NB_SETUP_UNIT
-                       "`\n");
+                       "`\n",
+                       watch->is_begun ? "other " : "");
         end_join(watch, state);
         return await_kubelet(watch, state, f);
 }
@@ -320,16 +321,16 @@ static int begin_service(const struct nb_setup_wanted *wanted, struct nb_setup_p
                         last->action = NB_SETUP_ACTION_RESTART;
         }
         watch->is_begun = last->action != NB_SETUP_ACTION_ENABLE;
-        if (watch->is_begun && last->action != NB_SETUP_ACTION_RELOAD && !last->is_already_so)
+        watch->is_start_due = plan->is_start_due && (last->action == NB_SETUP_ACTION_ENABLE ||
+                                                     last->action == NB_SETUP_ACTION_RELOAD);
+        if (watch->is_begun && !last->is_already_so)
                 memcpy(watch->previous, service->invocation, sizeof(watch->previous));
         return nb_setup_apply(wanted, plan, NB_SETUP_ACTION_RELOAD, f);
 }
 
 int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
                    struct nb_failure *f) {
-        struct watch watch = { .wanted = wanted,
-                               .deadline_ms = NB_TIME_INFINITE,
-                               .is_changed = plan->is_changed };
+        struct watch watch = { .wanted = wanted, .deadline_ms = NB_TIME_INFINITE };
         int r;
 
         if (wanted->watch_ms != NB_TIME_INFINITE)

@@ -141,7 +141,7 @@ static inline void set_record(struct nb_record *record, const char *server, char
                        "a test");
         (void)snprintf(record->joined_at, sizeof(record->joined_at), "2027-01-01T00:00:00Z");
         (void)snprintf(record->kubeconfig, sizeof(record->kubeconfig), KUBECONFIG);
-        (void)snprintf(record->arguments, sizeof(record->arguments), "--a=1");
+        (void)snprintf(record->arguments, sizeof(record->arguments), "--hostname-override=a");
         (void)snprintf(record->runtime_endpoint, sizeof(record->runtime_endpoint), "unix:///s");
         record->ca = pem; /* borrowed */
 }
@@ -219,7 +219,8 @@ static inline void expect_after(const struct files_case *c) {
 
 /* What a join leaves, apart from the kubeconfig and its CA. */
 #define REST \
-        { LINK, "*" }, { ENV, NAME }, { FLAGS, ARGUMENTS("--a=1") }, { INSTANCE, SOCKET("/s") }, { \
+        { LINK, "*" }, { ENV, NAME }, { FLAGS, ARGUMENTS("--hostname-override=a") }, \
+                { INSTANCE, SOCKET("/s") }, { \
                 RECORD, "*" \
         }
 #define ALL { KUBECONFIG, OURS }, { CA, "ca" }, REST

@@ -49,7 +49,7 @@ static struct files_case cases[] = {
           .after = { ALL, { KUBECONFIG ".old", OURS }, { CA ".old", NULL } } },
         { "a join with other arguments, after kubeadm has written the file", NB_PASS_JOIN,
           .is_joined = true, .arguments = "--a=2 --b",
-          .before = { { FLAGS, "KUBELET_KUBEADM_ARGS= --a=1\n" } },
+          .before = { { FLAGS, "KUBELET_KUBEADM_ARGS= --hostname-override=a\n" } },
           .after = { { FLAGS, ARGUMENTS("--a=2 --b") } } },
         { "a join with an empty file of each kind", NB_PASS_JOIN,
           .before = { { CA, "" }, { FLAGS, "" }, { INSTANCE, "" }, { ENV, "" } },

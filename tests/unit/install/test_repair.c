@@ -14,6 +14,7 @@ struct repair_case {
         const char *cri_socket; /* in the settings */
         const char *endpoints;  /* in the settings; then in the record */
         bool is_recorded;
+        const char *arguments; /* kubelet.extraArgs */
 };
 
 static struct repair_case cases[] = {
@@ -38,8 +39,22 @@ static struct repair_case cases[] = {
         { "another socket in the settings", NB_NODE_STATE_USABLE, true,
           .before = { { INSTANCE, NULL } }, .after = { { INSTANCE, SOCKET("/t") } },
           .cri_socket = "unix:///t" },
-        { "other endpoints in the settings", NB_NODE_STATE_USABLE, true, .after = { ALL },
-          .endpoints = "10.0.0.8:6443", .is_recorded = true },
+        { "other endpoints in the settings", NB_NODE_STATE_USABLE, true,
+          .after = { { KUBECONFIG, OURS }, { CA, "ca" } }, .endpoints = "10.0.0.8:6443",
+          .is_recorded = true },
+        { "other arguments in the settings", NB_NODE_STATE_USABLE, true,
+          .after = { { FLAGS, ARGUMENTS("--hostname-override=a --v=4") } },
+          .endpoints = "10.0.0.1:6443", .is_recorded = true, .arguments = "v=4" },
+        { "other arguments, after kubeadm has written the file", NB_NODE_STATE_USABLE, true,
+          .before = { { FLAGS, "KUBELET_KUBEADM_ARGS= --hostname-override=a\n" } },
+          .after = { { FLAGS, ARGUMENTS("--hostname-override=a --v=4") } },
+          .endpoints = "10.0.0.1:6443", .is_recorded = true, .arguments = "v=4" },
+        { "other arguments, after somebody has changed the file", NB_NODE_STATE_USABLE, true,
+          .before = { { FLAGS, ARGUMENTS("--a=1 --b") } },
+          .after = { { FLAGS, ARGUMENTS("--a=1 --b") } }, .endpoints = "10.0.0.1:6443",
+          .is_recorded = true, .arguments = "v=4" },
+        { "other arguments, of a machine whose certificate has expired", NB_NODE_STATE_EXPIRED,
+          true, .after = { ALL }, .endpoints = "10.0.0.1:6443", .arguments = "v=4" },
         { "other endpoints in the settings of another node", NB_NODE_STATE_OTHER_NODE, true,
           .after = { ALL }, .endpoints = "10.0.0.8:6443" },
 };
@@ -55,7 +70,9 @@ static void set_settings(const struct repair_case *c) {
                                "%s", c->cri_socket);
         if (!c->endpoints)
                 return;
-        nb_buffer_printf(&text, ENDPOINTS("%s"), c->endpoints);
+        nb_buffer_printf(&text, ENDPOINTS("%s") "%s%s%s", c->endpoints,
+                         c->arguments ? "kubelet: {extraArgs: [" : "",
+                         c->arguments ? c->arguments : "", c->arguments ? "]}\n" : "");
         assert_int_equal(nb_settings_merge(&context.settings, &source, text.data, text.len, &f), 0);
 }
 

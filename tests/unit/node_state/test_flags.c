@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "case.h"
-#include "install/flags.h"
+#include "node_state/flags.h"
 
 struct flags_case {
         const char *name;
@@ -42,9 +43,7 @@ static struct flags_case cases[] = {
           .expected = "--hostname-override=a --provider-id=aws:///b" },
 };
 
-static void make(const struct flags_case *c, struct nb_context *context) {
-        struct nb_settings *settings = &context->settings;
-
+static void make(const struct flags_case *c, struct nb_settings *settings) {
         nb_settings_init(settings);
         for (; settings->n_taints < N_ELEMENTS(c->taints) && c->taints[settings->n_taints];
              settings->n_taints++)
@@ -61,11 +60,11 @@ static void make(const struct flags_case *c, struct nb_context *context) {
 
 static void formats_arguments(void **state) {
         const struct flags_case *c = *state;
-        struct nb_context context = { .root_fd = -1, .node_name = "a" };
+        struct nb_settings settings;
         struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX), file = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
-        make(c, &context);
-        nb_flags_format(&context, c->is_remote_needed, &text);
+        make(c, &settings);
+        nb_flags_format(&settings, "a", c->is_remote_needed, &text);
         assert_string_equal(text.data, c->expected);
         nb_flags_file_format(c->expected, &file);
         assert_true(nb_flags_file_is(file.data, c->expected));
@@ -149,11 +148,70 @@ static void finds_missing_arguments(void **state) {
         nb_buffer_done(&missing);
 }
 
+/* --- After a join --- */
+
+#define HEAD "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
+#define AT "discovery: {endpoints: [a]}\n"
+#define NAME "--hostname-override=a"
+
+struct renew_case {
+        const char *name;
+        const char *before; /* in the record */
+        const char *metadata, *settings;
+        const char *after; /* NULL: as before */
+};
+
+static struct renew_case renew[] = {
+        { "renew: nothing", NAME, "", AT, NULL },
+        { "renew: one more", NAME, "", AT "kubelet: {extraArgs: [v=2]}", NAME " --v=2" },
+        { "renew: another value", NAME " --v=2", "", AT "kubelet: {extraArgs: [v=4]}",
+          NAME " --v=4" },
+        { "renew: one less", NAME " --v=2 --b", "", AT "kubelet: {extraArgs: [v=2]}",
+          NAME " --v=2" },
+        { "renew: none", NAME " --v=2 --register-with-taints=a:NoSchedule", "", AT, NAME },
+        { "renew: another order", NAME " --b=1 --v=2", "", AT "kubelet: {extraArgs: [v=2, b=1]}",
+          NULL },
+        { "renew: taints and provider ID", NAME " --register-with-taints=a:NoSchedule", "",
+          AT "node: {taints: ['b:NoExecute']}\nkubelet: {providerID: 'aws:///b'}",
+          NAME " --provider-id=aws:///b --register-with-taints=b:NoExecute" },
+        { "renew: a socket", NAME, "", AT "kubelet: {criSocket: 'unix:///s'}",
+          "--container-runtime-endpoint=unix:///s " NAME },
+        { "renew: the settings are gone", NAME " --v=2", "", "", NULL },
+        { "renew: only some of the settings are left", NAME " --v=2", "",
+          "node: {taints: ['a:NoSchedule']}", NAME " --register-with-taints=a:NoSchedule --v=2" },
+        { "renew: a discovery file", NAME " --v=2", "", "discovery: {file: /d}", NAME },
+        { "renew: metadata supplied it", NAME " --provider-id=aws:///a --v=2 --b", "aws", AT,
+          NULL },
+        { "renew: metadata supplied the provider ID", NAME " --provider-id=aws:///a --v=2 --b",
+          "aws", AT "kubelet: {extraArgs: [v=4]}", NAME " --v=4 --provider-id=aws:///a" },
+        { "renew: the provider ID of metadata is replaced", NAME " --provider-id=aws:///a", "aws",
+          AT "kubelet: {extraArgs: ['provider-id=aws:///b']}", NAME " --provider-id=aws:///b" },
+};
+
+static void renews_arguments(void **state) {
+        const struct nb_settings_source source = { .origin = "a test" };
+        const struct renew_case *c = *state;
+        struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);
+        struct nb_record record = { .node = "a" };
+        struct nb_settings settings;
+        struct nb_failure f = { 0 };
+        char document[512];
+
+        (void)snprintf(document, sizeof(document), HEAD "%s", c->settings);
+        (void)strcpy(record.arguments, c->before);
+        (void)strcpy(record.metadata, c->metadata);
+        nb_settings_init(&settings);
+        assert_int_equal(nb_settings_merge(&settings, &source, document, strlen(document), &f), 0);
+        assert_int_equal(nb_flags_renew(&settings, &record, false, &text), c->after != NULL);
+        if (c->after)
+                assert_string_equal(text.data, c->after);
+        nb_buffer_done(&text);
+}
+
 /* The largest number and length that the settings allow. */
 static void all_that_settings_hold(void **state) {
-        struct nb_context context = { .root_fd = -1, .node_name = "a" };
         struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);
-        struct nb_settings *settings = &context.settings;
+        struct nb_settings all, *settings = &all;
 
         nb_settings_init(settings);
         for (unsigned i = 0; i < NB_SETTINGS_TAINTS_MAX; i++)
@@ -166,7 +224,7 @@ static void all_that_settings_hold(void **state) {
         memset(settings->provider_id, '/', NB_SETTINGS_PROVIDER_ID_SIZE - 1);
         settings->n_taints = NB_SETTINGS_TAINTS_MAX;
         settings->n_extra_args = NB_SETTINGS_EXTRA_ARGS_MAX;
-        nb_flags_format(&context, true, &text);
+        nb_flags_format(settings, "a", true, &text);
         assert_true(text.len >
                     NB_SETTINGS_TAINTS_MAX * (NB_SETTINGS_TAINT_SIZE - 1) +
                             NB_SETTINGS_EXTRA_ARGS_MAX * (NB_SETTINGS_EXTRA_ARG_SIZE - 1));
@@ -177,6 +235,7 @@ int main(void) {
         CASES(cases, formats_arguments);
         CASES(own, recognizes_own_files);
         CASES(foreign, finds_missing_arguments);
+        CASES(renew, renews_arguments);
         CASE(all_that_settings_hold);
-        return case_run("install flags");
+        return case_run("node state flags");
 }

@@ -17,14 +17,27 @@
  */
 
 #include "base/buffer.h"
-#include "node_state/context.h"
+#include "settings/settings.h"
+#include "state_files/record.h"
 
 #define NB_FLAGS_FILE "kubeadm-flags.env"
 #define NB_FLAGS_MAX (64 * 1024)
 
-/* Appends "--a=b --c=d". */
-void nb_flags_format(const struct nb_context *context, bool is_remote_needed,
+/* Appends "--a=b --c=d". `is_remote_needed`: see install/runtime.h. */
+void nb_flags_format(const struct nb_settings *settings, const char *node, bool is_remote_needed,
                      struct nb_buffer *ret);
+
+/*
+ * The same after a join. Returns whether these arguments differ from those in the record. Of those,
+ * what the settings do not set stays if it may come from elsewhere: if metadata supplied something
+ * to the join, or if the settings do not name a cluster, since the rest of them may have been in a
+ * credential of the first boot alone.
+ */
+bool nb_flags_renew(const struct nb_settings *settings, const struct nb_record *record,
+                    bool is_remote_needed, struct nb_buffer *ret);
+
+/* Whether they are for a kubelet that uses Docker otherwise. */
+bool nb_flags_are_remote(const char *arguments);
 
 /* Appends the contents of the file with these arguments. */
 void nb_flags_file_format(const char *arguments, struct nb_buffer *ret);

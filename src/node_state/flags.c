@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "install/flags.h"
+#include "node_state/flags.h"
 
 #define KEY "KUBELET_KUBEADM_ARGS"
 #define OVERRIDE "--hostname-override="
@@ -33,12 +33,11 @@ static void append_argument(struct nb_buffer *ret, const char *name, const char 
  * kubelet accepts, that no version of kubeadm removes, and whose value cannot differ from what
  * kubelet uses: its certificate has this name.
  */
-void nb_flags_format(const struct nb_context *context, bool is_remote_needed,
+void nb_flags_format(const struct nb_settings *settings, const char *node, bool is_remote_needed,
                      struct nb_buffer *ret) {
-        const struct nb_settings *settings = &context->settings;
         const char *const own[][2] = {
                 { "container-runtime-endpoint", settings->cri_socket },
-                { "hostname-override", context->node_name },
+                { "hostname-override", node },
                 { PROVIDER_ID,
                   has_extra_argument(settings, PROVIDER_ID "=") ? "" : settings->provider_id },
         };
@@ -107,6 +106,64 @@ bool nb_flags_file_is(const char *file, const char *arguments) {
                 if (!is_removable(word) && !has_word(file, word, len))
                         return false;
         return true;
+}
+
+/* The setting that an argument is from. */
+static enum nb_setting find_setting(const char *word) {
+        static const struct {
+                const char *begin;
+                enum nb_setting setting;
+        } own[] = {
+                { "--" REMOTE, NB_SETTING_CRI_SOCKET },
+                { "--container-runtime-endpoint=", NB_SETTING_CRI_SOCKET },
+                { "--" PROVIDER_ID "=", NB_SETTING_PROVIDER_ID },
+                { "--register-with-taints=", NB_SETTING_TAINTS },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(own); i++)
+                if (strncmp(word, own[i].begin, strlen(own[i].begin)) == 0)
+                        return own[i].setting;
+        return NB_SETTING_EXTRA_ARGS;
+}
+
+/* Whether `arguments` has one with the name of `word`. */
+static bool has_name(const char *arguments, const char *word, size_t word_len) {
+        const char *end = memchr(word, '=', word_len);
+        size_t name_len = end ? (size_t)(end + 1 - word) : word_len, len = 0;
+
+        for (const char *other = NULL; (other = next_word(arguments, other, &len));)
+                if (len >= name_len && memcmp(other, word, name_len) == 0)
+                        return true;
+        return false;
+}
+
+static bool are_equal(const char *a, const char *b) {
+        char text[1];
+        struct nb_buffer missing = NB_BUFFER_IN(text);
+
+        nb_flags_find_missing(a, b, true, &missing);
+        nb_flags_find_missing(b, a, true, &missing);
+        return missing.error == 0;
+}
+
+bool nb_flags_are_remote(const char *arguments) {
+        return strstr(arguments, "--" REMOTE);
+}
+
+bool nb_flags_renew(const struct nb_settings *settings, const struct nb_record *record,
+                    bool is_remote_needed, struct nb_buffer *ret) {
+        bool is_partial = record->metadata[0] ||
+                          (!nb_setting_is_set(settings, NB_SETTING_ENDPOINTS) &&
+                           !nb_setting_is_set(settings, NB_SETTING_DISCOVERY_FILE));
+        size_t len = 0;
+
+        nb_flags_format(settings, record->node, is_remote_needed, ret);
+        for (const char *word = NULL;
+             is_partial && ret->data && (word = next_word(record->arguments, word, &len));)
+                if (!nb_setting_is_set(settings, find_setting(word)) &&
+                    !has_name(ret->data, word, len))
+                        nb_buffer_printf(ret, " %.*s", (int)len, word);
+        return ret->error >= 0 && !are_equal(record->arguments, ret->data);
 }
 
 void nb_flags_find_missing(const char *text, const char *arguments, bool is_override_needed,
