@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/macro.h"
 #include "cli/service.h"
 #include "settings/kubelet_unit.h"
 #include "systemd/unit.h"
 
-#define CREDENTIAL_MAX (1024 * 1024) /* bytes; CREDENTIAL_SIZE_MAX of systemd */
 #define REASON_SIZE 192
 #define SYSTEMD_FROM 200 /* exit statuses from here on are those of systemd */
 #define SYSTEMD_CREDENTIALS 243
@@ -66,26 +63,6 @@ static const char *const names[] = {
         "BPF",
         "KSM",
 };
-
-/* --- What setup asks --- */
-
-/* Only with ImportCredential= is a dangling link a failure. */
-const char *nb_service_find_fault(int folder_fd, const char *name) {
-        struct stat st;
-
-        if (fstatat(folder_fd, name, &st, 0) < 0)
-                return errno == ENOENT && !NB_CREDENTIALS_ARE_IMPORTED ? NULL : "cannot be read";
-        if (!S_ISREG(st.st_mode))
-                return "not a file";
-        return st.st_size > CREDENTIAL_MAX ? "larger than 1 MiB" : NULL;
-}
-
-/* The list has names and paths; a path begins with "/". */
-bool nb_service_decrypts(const struct nb_unit *service, const char *credential) {
-        return nb_unit_has(service, NB_UNIT_ENCRYPTED, credential);
-}
-
-/* --- Why --- */
 
 bool nb_service_is_loaded(const struct nb_unit_state *unit) {
         return !unit->load[0] || !strcmp(unit->load, "loaded");

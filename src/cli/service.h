@@ -31,11 +31,3 @@ bool nb_service_is_loaded(const struct nb_unit_state *unit);
  * its own (238/STATE_DIRECTORY), and no start limit. */
 bool nb_service_is_rehearsable(const struct nb_unit_state *service,
                                const struct nb_failure *obstacle);
-
-/* Whether a drop-in loads the credential with LoadCredentialEncrypted=, which accepts no plain
- * text.
- */
-bool nb_service_decrypts(const struct nb_unit *service, const char *credential);
-
-/* What is wrong with a file in a credential store; NULL if systemd can read it. */
-const char *nb_service_find_fault(int folder_fd, const char *name);

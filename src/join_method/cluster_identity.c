@@ -26,12 +26,20 @@ bool nb_pins_contain(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
         return false;
 }
 
-static bool is_subset(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
-                      const uint8_t (*of)[NB_PIN_SIZE], unsigned n_of) {
+bool nb_pins_are_in(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
+                    const uint8_t (*of)[NB_PIN_SIZE], unsigned n_of) {
         for (unsigned i = 0; i < n_pins; i++)
                 if (!nb_pins_contain(of, n_of, pins[i]))
                         return false;
         return true;
+}
+
+bool nb_ca_has_pin(const struct nb_certificates *ca, const uint8_t (*pins)[NB_PIN_SIZE],
+                   unsigned n_pins) {
+        for (size_t i = 0; i < nb_certificates_count(ca); i++)
+                if (nb_pins_contain(pins, n_pins, nb_certificate_pin(ca, i)))
+                        return true;
+        return false;
 }
 
 bool nb_record_has_k3s_hash(const struct nb_record *record) {
@@ -52,6 +60,6 @@ time_t nb_record_renewal(const struct nb_record *record, time_t not_after) {
 bool nb_cluster_identity_is_recorded(const struct nb_cluster_identity *identity,
                                      const struct nb_record *record) {
         return identity->is_k3s_hash == nb_record_has_k3s_hash(record) &&
-               is_subset(identity->pins, identity->n_pins, record->pins, record->n_pins) &&
-               is_subset(record->pins, record->n_pins, identity->pins, identity->n_pins);
+               nb_pins_are_in(identity->pins, identity->n_pins, record->pins, record->n_pins) &&
+               nb_pins_are_in(record->pins, record->n_pins, identity->pins, identity->n_pins);
 }

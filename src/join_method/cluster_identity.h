@@ -54,3 +54,11 @@ time_t nb_record_renewal(const struct nb_record *record, time_t not_after);
 
 bool nb_pins_contain(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
                      const uint8_t pin[static NB_PIN_SIZE]);
+
+/* Whether each of the pins is one of the others. */
+bool nb_pins_are_in(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
+                    const uint8_t (*of)[NB_PIN_SIZE], unsigned n_of);
+
+/* Whether one of the pins is that of one of the CAs. */
+bool nb_ca_has_pin(const struct nb_certificates *ca, const uint8_t (*pins)[NB_PIN_SIZE],
+                   unsigned n_pins);

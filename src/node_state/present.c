@@ -388,11 +388,7 @@ static bool does_ca_differ(const struct nb_present *present,
         if (identity->is_k3s_hash)
                 return nb_record_has_k3s_hash(&present->record) &&
                        !nb_ca_has_k3s_hash(present->ca, identity->pins[0]);
-        for (size_t i = 0; i < nb_certificates_count(present->ca); i++)
-                if (nb_pins_contain(identity->pins, identity->n_pins,
-                                    nb_certificate_pin(present->ca, i)))
-                        return false;
-        return true;
+        return !nb_ca_has_pin(present->ca, identity->pins, identity->n_pins);
 }
 
 /*

@@ -13,7 +13,7 @@ from common.wait import PATIENCE, until
 from .harness import controlplane
 from .harness.leaks import Sampler, forms, found_in
 from .harness.machine import descendants
-from .harness.node import CURRENT, GATE, KUBECONFIG, STATE, TOKEN, UNIT
+from .harness.node import CURRENT, GATE, KUBECONFIG, STATE, TOKEN, UNIT, settings
 
 DOCUMENT = "/etc/node-bootstrap/config.yaml.d/50-setup.yaml"
 WRONG_PIN = "sha256:" + 64 * "0"
@@ -118,6 +118,40 @@ def test_kubelet_that_is_active_and_does_nothing(fresh, cluster):
     assert watching.wait(PATIENCE) == 143
     fresh.run("systemctl", "restart", "kubelet.service")
     assert set_up(fresh, line).stdout.endswith("kubelet is running\n")
+
+
+# kubelet ends because of the first one; with the second one, it runs and asks the API server again and again.
+REFUSED = {"by kubelet": "kubernetes.io/role=x", "by the API server": f"example.com/x={64 * 'a'}"}
+
+
+@pytest.mark.parametrize("who", REFUSED)
+def test_labels_that_are_refused(fresh, cluster, who):
+    """Correct settings repair the node. Later labels do not reach a Node that exists, but for the command that setup prints."""
+    flags, label = "/var/lib/kubelet/kubeadm-flags.env", f"`kubectl label --overwrite nodes {fresh.name} example.com/x="
+
+    def set_labels(words, options=""):
+        fresh.write("/root/join.yaml", settings(cluster, kubelet={"extraArgs": [f"node-labels={words}"]}), 0o600)
+        return set_up(fresh, f"--config=/root/join.yaml {options}", check=False)
+
+    fresh.give(cluster.token())
+    assert set_labels(REFUSED[who], "--wait=joined").returncode == 0
+    if who == "by kubelet":
+        until(lambda: int(fresh.show("kubelet.service", "NRestarts")) > 0, "kubelet has ended")
+    else:
+        until(lambda: "example.com/x" in fresh.run("journalctl", "--unit=kubelet.service", "--grep=[Rr]egister").stdout, "kubelet was refused")
+        kubelet = fresh.kubelet_pid()
+    failed(set_labels("example.com/x=y"), "setup-conflict")
+    done = set_labels("example.com/x=y", "--force")
+    assert done.returncode == 0 and f"writes '{flags}' again" in done.stdout and label + "y" in done.stdout, done.stdout
+    assert b"--node-labels=example.com/x=y" in fresh.read(flags)
+    if who != "by kubelet":
+        assert fresh.kubelet_pid() == kubelet, "kubelet is not restarted"
+        fresh.run("systemctl", "restart", "kubelet.service")
+    assert cluster.await_node(fresh.name)["metadata"]["labels"]["example.com/x"] == "y"
+    fresh.write(flags, fresh.read(flags).decode().replace('ARGS="', 'ARGS="--v=1 '))
+    said = set_labels("example.com/x=z", "--force").stdout
+    assert "add --node-labels=example.com/x=z, and remove --node-labels=example.com/x=y in KUBELET_KUBEADM_ARGS" in said and label + "z`" in said
+    assert b"--v=1" in fresh.read(flags) and b"x=z" not in fresh.read(flags)
 
 
 def test_token_from_a_file_and_from_standard_input(new_node, cluster):

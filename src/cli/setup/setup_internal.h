@@ -181,8 +181,7 @@ void nb_setup_found_done(struct nb_setup_found *found);
 enum nb_setup_step {
         NB_SETUP_KEEP,
         NB_SETUP_WRITE,
-        NB_SETUP_REMOVE,
-        NB_SETUP_REMOVE_ENCRYPTED, /* only the encrypted form */
+        NB_SETUP_REMOVE, /* the plain and the encrypted form */
 };
 
 /* In the order of nb_setup_apply(): files, then the service. */

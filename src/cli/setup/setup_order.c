@@ -50,8 +50,7 @@ static void add_secret(struct nb_setup_plan *plan, enum nb_credential secret,
                 add_removal(plan, NB_SETUP_STORE, name);
         /* Which of the plain and the encrypted form takes precedence depends on the version of
          * systemd, so only one of them is left. */
-        if (step == NB_SETUP_REMOVE || step == NB_SETUP_REMOVE_ENCRYPTED ||
-            (step == NB_SETUP_WRITE && !plan->is_document_new))
+        if (step == NB_SETUP_REMOVE || (step == NB_SETUP_WRITE && !plan->is_document_new))
                 add_removal(plan, NB_SETUP_STORE_ENCRYPTED, name);
 }
 
@@ -66,8 +65,7 @@ void nb_setup_order(const struct nb_setup_wanted *wanted, struct nb_setup_plan *
 
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N && plan->is_document_new; i++)
                 if (steps[i] != NB_SETUP_KEEP)
-                        add_secret(plan, i,
-                                   steps[i] == NB_SETUP_WRITE ? NB_SETUP_REMOVE : steps[i]);
+                        add_secret(plan, i, NB_SETUP_REMOVE);
         if (plan->is_document_new)
                 add_document(wanted, plan);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)

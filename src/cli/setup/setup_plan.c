@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "cli/service.h"
 #include "cli/setup/setup_internal.h"
 #include "join/load.h"
 #include "join_method/settings_documents.h"
@@ -70,12 +68,8 @@ static bool is_key_in_force(const struct nb_settings *wanted, const struct nb_se
                                 return false;
                 return true;
         }
-        if (key == NB_SETTING_CA_CERT_HASHES) {
-                for (unsigned i = 0; i < wanted->n_pins; i++)
-                        if (!nb_pins_contain(found->pins, found->n_pins, wanted->pins[i]))
-                                return false;
-                return true;
-        }
+        if (key == NB_SETTING_CA_CERT_HASHES)
+                return nb_pins_are_in(wanted->pins, wanted->n_pins, found->pins, found->n_pins);
         return is_equal(wanted, found, key);
 }
 
@@ -196,22 +190,6 @@ static bool is_same(const struct nb_secret *stored, const struct nb_secret *new)
         return len == nb_token_trim(new->data, new->len) && !memcmp(stored->data, new->data, len);
 }
 
-/* On a machine that has joined, a token with which the service did not start is removed. */
-static bool repair(const struct nb_setup_found *found, enum nb_credential secret,
-                   struct nb_setup_plan *plan) {
-        _cleanup_(nb_closep) int fd = -1;
-        bool is_wanted = plan->is_token_unneeded && secret <= NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN &&
-                         found->state.obstacle.code == NB_SERVICE_CREDENTIAL;
-
-        if (is_wanted)
-                plan->steps[secret] = nb_folder_open(NB_SETUP_STORE, &fd) >= 0 &&
-                                                      nb_service_find_fault(
-                                                              fd, nb_credential_names[secret])
-                                              ? NB_SETUP_REMOVE
-                                              : NB_SETUP_REMOVE_ENCRYPTED;
-        return is_wanted;
-}
-
 int nb_setup_compare_secret(const struct nb_setup_found *found, enum nb_credential secret,
                             struct nb_setup_plan *plan, struct nb_failure *f) {
         const struct nb_setup_credential *credential = &found->credentials[secret];
@@ -221,8 +199,12 @@ int nb_setup_compare_secret(const struct nb_setup_found *found, enum nb_credenti
         bool has_new = has_new_secret(plan), is_damaged;
         int r = credential->r;
 
-        if (repair(found, secret, plan))
+        /* The service did not start with it, and needs none. */
+        if (plan->is_token_unneeded && secret <= NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN &&
+            found->state.obstacle.code == NB_SERVICE_CREDENTIAL) {
+                plan->steps[secret] = NB_SETUP_REMOVE;
                 return 0;
+        }
         if (new && credential->is_delivered)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "this machine was booted with a credential %s, which "
@@ -263,7 +245,7 @@ static int verify_drop_ins(const struct nb_setup_plan *plan, struct nb_failure *
                 return 0;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 if (plan->steps[i] == NB_SETUP_WRITE &&
-                    nb_service_decrypts(&unit, nb_credential_names[i]))
+                    nb_unit_has(&unit, NB_UNIT_ENCRYPTED, nb_credential_names[i]))
                         return nb_failure_set(
                                 f, NB_USAGE, 0,
                                 "a drop-in with LoadCredentialEncrypted=%s accepts no plain text, "
@@ -294,10 +276,8 @@ static enum nb_setup_cluster find_cluster(const struct nb_setup_wanted *wanted,
                                        k3s.has_hash && nb_ca_has_k3s_hash(ca, k3s.hash)
                                ? NB_SETUP_CLUSTER_SAME
                                : NB_SETUP_CLUSTER_UNPROVEN;
-        for (size_t i = 0; i < nb_certificates_count(ca); i++)
-                if (nb_pins_contain(settings->pins, settings->n_pins, nb_certificate_pin(ca, i)))
-                        return NB_SETUP_CLUSTER_SAME;
-        return NB_SETUP_CLUSTER_OTHER;
+        return nb_ca_has_pin(ca, settings->pins, settings->n_pins) ? NB_SETUP_CLUSTER_SAME
+                                                                   : NB_SETUP_CLUSTER_OTHER;
 }
 
 /* Whether the next start of the service joins with the settings and credentials of the plan. */

@@ -4,7 +4,6 @@
 
 #include "case.h"
 #include "cli/service.h"
-#include "folder.h"
 #include "settings/kubelet_unit.h"
 
 /* What systemd says about the service and its gate. */
@@ -126,43 +125,8 @@ static void knows_what_is_loaded(void **state) {
         assert_false(nb_service_is_loaded(&(struct nb_unit_state){ .load = "not-found" }));
 }
 
-/* Only LoadCredentialEncrypted= refuses plain text. */
-static void knows_what_is_decrypted(void **state) {
-        struct nb_unit unit = { .lists = { [NB_UNIT_ENCRYPTED] = NB_BUFFER_INIT(256),
-                                           [NB_UNIT_CREDENTIALS] = NB_BUFFER_INIT(256) } };
-
-        nb_buffer_append(&unit.lists[NB_UNIT_ENCRYPTED], "a\0/path", 8);
-        nb_buffer_append(&unit.lists[NB_UNIT_CREDENTIALS], "b\0/path", 8);
-        assert_true(nb_service_decrypts(&unit, "a"));
-        assert_false(nb_service_decrypts(&unit, "b"));
-        assert_false(nb_service_decrypts(&unit, ""));
-        nb_unit_done(&unit);
-}
-
-static void finds_faults_of_files(void **state) {
-        struct folder folder;
-        char path[PATH_MAX];
-
-        folder_make(&folder);
-        folder_put(&folder, "/good", "x");
-        folder_put(&folder, "/large", "x");
-        (void)snprintf(path, sizeof(path), "%s/large", folder.path);
-        assert_int_equal(truncate(path, 1024 * 1024), 0);
-        assert_null(nb_service_find_fault(folder.fd, "good"));
-        assert_null(nb_service_find_fault(folder.fd, "large"));
-        assert_int_equal(truncate(path, 1024 * 1024 + 1), 0);
-        assert_string_equal(nb_service_find_fault(folder.fd, "large"), "larger than 1 MiB");
-        assert_int_equal(mkdirat(folder.fd, "folder", 0755), 0);
-        assert_string_equal(nb_service_find_fault(folder.fd, "folder"), "not a file");
-        folder_link(&folder, "/loop", "loop");
-        assert_string_equal(nb_service_find_fault(folder.fd, "loop"), "cannot be read");
-        folder_remove(&folder);
-}
-
 int main(void) {
         CASES(obstacles, finds_obstacle);
         CASE(knows_what_is_loaded);
-        CASE(knows_what_is_decrypted);
-        CASE(finds_faults_of_files);
         return case_run("cli service");
 }

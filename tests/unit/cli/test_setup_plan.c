@@ -274,10 +274,6 @@ static struct order_row order_rows[] = {
         { "the same with new settings: it goes first", NB_SETUP_WRITE, NB_SETUP_REMOVE, "x",
           "remove " STORE "token\nremove " ENCRYPTED "token\nremove " STORE
           "kubeconfig\nremove " ENCRYPTED "kubeconfig\nwrite " OURS "\nwrite " STORE "token\n" },
-        { "an encrypted token alone", NB_SETUP_REMOVE_ENCRYPTED, NB_SETUP_KEEP, NULL,
-          "remove " ENCRYPTED "token\n" },
-        { "an encrypted token, and settings", NB_SETUP_REMOVE_ENCRYPTED, NB_SETUP_KEEP, "x",
-          "remove " ENCRYPTED "token\nwrite " OURS "\n" },
         { "everything is removed", NB_SETUP_REMOVE, NB_SETUP_REMOVE, "",
           "remove " STORE "token\nremove " ENCRYPTED "token\nremove " STORE
           "kubeconfig\nremove " ENCRYPTED "kubeconfig\nremove " OURS "\n" },

@@ -158,6 +158,22 @@ static void pins_are_found(void **state) {
         assert_false(nb_pins_contain(pins, 2, (const uint8_t[NB_PIN_SIZE]){ 3 }));
         assert_false(nb_pins_contain(pins, 3, (const uint8_t[NB_PIN_SIZE]){ 3, 1 }));
         assert_false(nb_pins_contain(pins, 0, pins[0]));
+        assert_true(nb_pins_are_in(pins + 1, 2, pins, 3));
+        assert_false(nb_pins_are_in(pins, 3, pins + 1, 2));
+        assert_true(nb_pins_are_in(pins, 0, pins, 0));
+}
+
+static void pins_of_a_ca(void **state) {
+        struct pki_cert ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
+        _cleanup_(nb_certificates_freep) struct nb_certificates *cas = NULL;
+        uint8_t pins[2][NB_PIN_SIZE] = { { 1 } };
+
+        assert_int_equal(nb_certificates_parse(ca.pem, strlen(ca.pem), true, &cas), 0);
+        assert_false(nb_ca_has_pin(cas, pins, 2));
+        memcpy(pins[1], nb_certificate_pin(cas, 0), NB_PIN_SIZE);
+        assert_true(nb_ca_has_pin(cas, pins, 2));
+        assert_false(nb_ca_has_pin(cas, pins, 1));
+        pki_done(&ca);
 }
 
 int main(void) {
@@ -170,5 +186,6 @@ int main(void) {
         CASE(who_renews);
         CASE(when_it_is_renewed);
         CASE(pins_are_found);
+        CASE(pins_of_a_ca);
         return case_run("install identity");
 }
