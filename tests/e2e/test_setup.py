@@ -138,8 +138,9 @@ def test_labels_that_are_refused(fresh, cluster, who):
     if who == "by kubelet":
         until(lambda: int(fresh.show("kubelet.service", "NRestarts")) > 0, "kubelet has ended")
     else:
-        until(lambda: "example.com/x" in fresh.run("journalctl", "--unit=kubelet.service", "--grep=[Rr]egister").stdout, "kubelet was refused")
+        fresh.await_kubelet()
         kubelet = fresh.kubelet_pid()
+    assert not cluster.node(fresh.name)
     failed(set_labels("example.com/x=y"), "setup-conflict")
     done = set_labels("example.com/x=y", "--force")
     assert done.returncode == 0 and f"writes '{flags}' again" in done.stdout and label + "y" in done.stdout, done.stdout

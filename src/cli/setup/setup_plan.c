@@ -403,7 +403,9 @@ static void explain(const struct nb_setup_found *found, bool joins, struct nb_se
         for (unsigned i = 0; i < _NB_SETTING_N; i++)
                 plan->is_start_due |= (joins || !present->has_record || !is_argument(i)) &&
                                       !is_equal(&found->settings, &plan->settings, i);
-        if (!joins && present->has_record)
+        /* Only the service knows the settings in an encrypted credential. */
+        if (!joins && present->has_record &&
+            !nb_sources_is_sealed(&found->sources, NB_CREDENTIAL_CONFIG_NAME))
                 plan->is_flags_file_due = nb_setup_explain(
                         &present->record, found->flags.data ? found->flags.data : "",
                         &found->settings, &plan->settings, &plan->effects);
