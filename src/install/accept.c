@@ -7,6 +7,7 @@
 #include "install/accept.h"
 #include "kube_objects/kubelet_config.h"
 #include "os/clock.h"
+#include "settings/node_ips.h"
 
 static int read_key(const struct nb_state *state, struct nb_key **ret_key, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;

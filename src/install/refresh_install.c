@@ -21,6 +21,7 @@
 #include "node_state/present.h"
 #include "os/addresses.h"
 #include "os/clock.h"
+#include "settings/node_ips.h"
 #include "state_files/refresh_settings.h"
 #include "systemd/log.h"
 
@@ -48,16 +49,6 @@ static int open_files(const struct nb_context *context, const struct nb_node *no
         return 0;
 }
 
-/* "a,b" */
-static bool has_address(const char *list, const char *address) {
-        size_t n = strlen(address);
-
-        for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
-                if (strcspn(p, ",") == n && !strncmp(p, address, n))
-                        return true;
-        return false;
-}
-
 /*
  * Whether kubelet's serving certificate, if a join has written it, is for an address that this
  * machine no longer has, or not for those of node-ip. Decided here, so that the network side gets
@@ -78,9 +69,7 @@ static bool is_serving_stale(const struct nb_context *context) {
             nb_certificates_parse(pem.data, pem.len, true, &chain) < 0)
                 return false;
         nb_settings_node_ips(&context->settings, node_ips);
-        for (size_t at = 0, len; node_ips[at]; at += len + (node_ips[at + len] == ',')) {
-                len = strcspn(node_ips + at, ",");
-                snprintf(name, sizeof(name), "%.*s", (int)len, node_ips + at);
+        for (const char *rest = node_ips; nb_node_ips_next(&rest, name);) {
                 if (nb_certificate_is_for(chain, name))
                         continue;
                 nb_log(LOG_NOTICE, NB_NONE,
@@ -93,7 +82,8 @@ static bool is_serving_stale(const struct nb_context *context) {
         for (unsigned n = 0; (r = nb_certificate_name(chain, 0, n, name, sizeof(name))) >= 0; n++) {
                 if (r == 0 || !strcmp(name, "127.0.0.1") ||
                     inet_pton(strchr(name, ':') ? AF_INET6 : AF_INET, name, &bytes) != 1 ||
-                    (node_ips[0] ? has_address(node_ips, name) : nb_addresses_contain(&own, name)))
+                    (node_ips[0] ? nb_node_ips_contain(node_ips, name)
+                                 : nb_addresses_contain(&own, name)))
                         continue;
                 nb_log(LOG_NOTICE, NB_NONE,
                        "kubelet's serving certificate is for %s, which is no longer %s", name,

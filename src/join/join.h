@@ -17,6 +17,7 @@
 #include "kube_objects/csr.h"
 #include "kube_objects/kubeconfig.h"
 #include "os/clock.h"
+#include "settings/node_ips.h"
 #include "settings/settings.h"
 #include "state_files/record.h"
 

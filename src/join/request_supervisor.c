@@ -58,17 +58,6 @@ static bool find_source(const char *target, char ret[static INET6_ADDRSTRLEN]) {
                          INET6_ADDRSTRLEN);
 }
 
-/* Unless the list contains the address, or has no room for it. */
-static void add_address(const char *address, char list[static NB_NODE_IPS_SIZE]) {
-        size_t len = strlen(list), n = strlen(address);
-
-        for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
-                if (strcspn(p, ",") == n && !strncmp(p, address, n))
-                        return;
-        if (len + 1 + n < NB_NODE_IPS_SIZE)
-                snprintf(list + len, NB_NODE_IPS_SIZE - len, "%s%s", len > 0 ? "," : "", address);
-}
-
 struct resolving {
         const char *name;
         char found[NB_NODE_IPS_SIZE];
@@ -89,7 +78,7 @@ static void resolve_name(void *userdata) {
                 if (getnameinfo(p->ai_addr, p->ai_addrlen, address, sizeof(address), NULL, 0,
                                 NI_NUMERICHOST) == 0 &&
                     nb_addresses_contain(&own, address))
-                        add_address(address, resolving->found);
+                        nb_node_ips_add(address, resolving->found);
         }
         freeaddrinfo(all);
 }
@@ -128,15 +117,11 @@ static void find_node_ips(const struct nb_join *join, const char *supervisor,
                 return;
         for (size_t i = 0; i < N_ELEMENTS(targets) && (i < 2 || !has_source); i++)
                 if (find_source(targets[i], address)) {
-                        add_address(address, ret);
+                        nb_node_ips_add(address, ret);
                         has_source = true;
                 }
-        for (size_t at = 0, len; join->named_ips[at];
-             at += len + (join->named_ips[at + len] == ',')) {
-                len = strcspn(join->named_ips + at, ",");
-                snprintf(address, sizeof(address), "%.*s", (int)len, join->named_ips + at);
-                add_address(address, ret);
-        }
+        for (const char *rest = join->named_ips; nb_node_ips_next(&rest, address);)
+                nb_node_ips_add(address, ret);
 }
 
 /* --- The request --- */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
@@ -265,36 +264,4 @@ void nb_settings_client_ca(const struct nb_settings *settings,
 
         snprintf(ret, NB_CLIENT_CA_PATH_MAX, "%.*s/client-%s", (int)(slash - path), path,
                  slash + 1);
-}
-
-/* Appends an address. Ignores other text, addresses that only select a family, and those for which
- * there is no room. */
-static void add_address(const char *text, size_t len, char ret[static NB_NODE_IPS_SIZE]) {
-        int family = memchr(text, ':', len) ? AF_INET6 : AF_INET;
-        char address[INET6_ADDRSTRLEN];
-        size_t used = strlen(ret);
-        struct in6_addr bytes;
-
-        snprintf(address, sizeof(address), "%.*s", (int)len, text);
-        if (inet_pton(family, address, &bytes) == 1 &&
-            inet_ntop(family, &bytes, address, sizeof(address)) && strcmp(address, "::") != 0 &&
-            strcmp(address, "0.0.0.0") != 0 && used + 1 + strlen(address) < NB_NODE_IPS_SIZE)
-                snprintf(ret + used, NB_NODE_IPS_SIZE - used, "%s%s", used > 0 ? "," : "", address);
-}
-
-void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB_NODE_IPS_SIZE]) {
-        static const char option[] = "node-ip=";
-
-        ret[0] = '\0';
-        for (unsigned i = 0; i < settings->n_extra_args; i++) {
-                const char *p = settings->extra_args[i];
-
-                if (strncmp(p, option, strlen(option)) != 0)
-                        continue;
-                ret[0] = '\0'; /* kubelet uses the last one */
-                for (p += strlen(option); *p; p += strspn(p, ",")) {
-                        add_address(p, strcspn(p, ","), ret);
-                        p += strcspn(p, ",");
-                }
-        }
 }

@@ -163,12 +163,6 @@ int nb_settings_verify_name(const struct nb_settings *settings, const char *name
 void nb_settings_client_ca(const struct nb_settings *settings,
                            char ret[static NB_CLIENT_CA_PATH_MAX]);
 
-#define NB_NODE_IPS_SIZE 192 /* four addresses of any family */
-
-/* The addresses in `node-ip` of kubelet.extraArgs, "10.0.0.5,fd00::5", as inet_ntop() writes them.
- * "" for none: 0.0.0.0 and :: only select a family. */
-void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB_NODE_IPS_SIZE]);
-
 /* "discovery.endpoints": the key in a document. */
 const char *nb_setting_key(enum nb_setting setting);
 

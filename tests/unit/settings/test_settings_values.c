@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "settings/node_ips.h"
 #include "settings/settings.h"
 
 #include "case.h"
@@ -370,6 +371,7 @@ static void finds_node_ips(void **state) {
                 { "::", "" },
                 { "node-1,010.0.0.5", "" },
                 { "::ffff:10.0.0.5", "::ffff:10.0.0.5" },
+                { "10.0.0.5,10.0.0.5,fd00::5,fd00:0::5", "10.0.0.5,fd00::5" },
                 { "1111:1111:1111:1111:1111:1111:1111:1111,2222:2222:2222:2222:2222:2222:2222:2222,"
                   "3333:3333:3333:3333:3333:3333:3333:3333,4444:4444:4444:4444:4444:4444:4444:4444,"
                   "5555:5555:5555:5555:5555:5555:5555:5555,6666::",
@@ -388,6 +390,24 @@ static void finds_node_ips(void **state) {
                 nb_settings_node_ips(&settings, ips);
                 assert_string_equal(ips, rows[i].expected);
         }
+}
+
+static void lists_node_ips(void **state) {
+        char list[NB_NODE_IPS_SIZE] = "", next[INET6_ADDRSTRLEN];
+        const char *rest = list;
+
+        assert_false(nb_node_ips_next(&rest, next));
+        nb_node_ips_add("10.0.0.5", list);
+        nb_node_ips_add("10.0.0.55", list);
+        nb_node_ips_add("10.0.0.5", list);
+        assert_string_equal(list, "10.0.0.5,10.0.0.55");
+        assert_true(nb_node_ips_contain(list, "10.0.0.55"));
+        assert_false(nb_node_ips_contain(list, "10.0.0"));
+        assert_true(nb_node_ips_next(&rest, next));
+        assert_string_equal(next, "10.0.0.5");
+        assert_true(nb_node_ips_next(&rest, next));
+        assert_string_equal(next, "10.0.0.55");
+        assert_false(nb_node_ips_next(&rest, next));
 }
 
 static void client_ca_is_beside_the_ca(void **state) {
@@ -443,3 +463,4 @@ int main(void) {
         CASE(a_long_name_needs_a_label_of_its_own);
         return case_run("settings_values");
 }
+        CASE(lists_node_ips);
