@@ -143,6 +143,11 @@ int nb_http_begin(bool is_landlock_optional, struct nb_failure *f);
 bool nb_http_has_landlock(void);
 void nb_http_report_landlock(void);
 
+/* For a process that a fork of this one has made, and that only resolves names: it enters the first
+ * sandbox of a connection, which leaves it no file except those of the resolver. Call
+ * nb_http_begin() before the fork. 0, -errno. */
+int nb_http_confine_resolver(void);
+
 /* Ends the launcher, so that this process leaves no other process behind. */
 void nb_http_end(void);
 

@@ -424,6 +424,13 @@ void nb_http_report_landlock(void) {
                                             : "this kernel does not have");
 }
 
+int nb_http_confine_resolver(void) {
+        load_resolvers();
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return -errno;
+        return nb_http_sandbox_begin(&filters, nb_http_has_landlock());
+}
+
 void nb_http_dismiss(const struct nb_http *http) {
         for (const struct nb_http_worker *worker = http->workers; worker; worker = worker->next)
                 (void)kill(worker->pid, SIGKILL);

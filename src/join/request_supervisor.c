@@ -12,11 +12,11 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
+#include "http/http.h"
 #include "join/report.h"
 #include "join/stages.h"
 #include "kube_calls/k3s_calls.h"
 #include "os/addresses.h"
-#include "os/privilege.h"
 #include "os/process.h"
 #include "systemd/log.h"
 
@@ -69,7 +69,7 @@ static void resolve_name(void *userdata) {
         const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
         struct addrinfo *all = NULL;
 
-        if (nb_privilege_forbid_writing() < 0 || nb_addresses_read(&own) < 0 ||
+        if (nb_addresses_read(&own) < 0 || nb_http_confine_resolver() < 0 ||
             getaddrinfo(resolving->name, NULL, &hints, &all) != 0)
                 return;
         for (const struct addrinfo *p = all; p; p = p->ai_next) {
@@ -86,9 +86,9 @@ static void resolve_name(void *userdata) {
 /*
  * Before it looks at the default route, kubelet resolves the node's name, and takes the first
  * address that is this machine's (pkg/kubelet/nodestatus/setters.go, NodeAddress). Another process
- * resolves it: the resolver parses what anybody on the network sends, and may wait for long. That
- * process has no secret (MADV_WIPEONFORK) and writes to no file; this join has not read its key
- * yet.
+ * resolves it, in the sandbox in which a connection resolves names: the resolver parses what
+ * anybody on the network sends, and may wait for long. That process has no secret
+ * (MADV_WIPEONFORK), and cannot read the credentials; this join has not read its key yet.
  */
 static void find_named(struct nb_join *join) {
         struct resolving *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,

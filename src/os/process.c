@@ -315,6 +315,9 @@ int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms) 
         pid = fork();
         if (pid == 0) {
                 leave_streams();
+                /* Its end closes the pipe. It needs no other descriptor of this process. */
+                (void)dup2(pair[1], STDERR_FILENO + 1);
+                (void)close_range(STDERR_FILENO + 2, UINT_MAX, 0);
                 run(userdata);
                 _exit(0);
         }

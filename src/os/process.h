@@ -44,6 +44,7 @@ struct nb_process_result {
  * output does not fit; -ECANCELED if SIGTERM or SIGINT arrived; -errno. */
 int nb_process_run(const struct nb_process *process, struct nb_process_result *ret_result);
 
-/* Runs the function in another process of this program, and kills that process at the timeout: only
- * SIGKILL ends a call that waits for a dead file server. 0; -ETIMEDOUT; -errno. */
+/* Runs the function in another process of this program, without the descriptors of this one, and
+ * kills that process at the timeout: only SIGKILL ends a call that waits for a dead file server. 0;
+ * -ETIMEDOUT; -errno. */
 int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms);

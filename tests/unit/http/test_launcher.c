@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -213,6 +214,27 @@ static void each_step_takes_more_away(void **state) {
         assert_int_equal(run_in_sandbox(2, true), 0);
 }
 
+static void a_resolver_reads_no_other_file(void **state) {
+        struct nb_failure f = { 0 };
+        int status;
+        pid_t pid;
+
+        assert_int_equal(nb_http_begin(true, &f), 0);
+        pid = fork();
+        if (pid == 0) {
+                struct addrinfo *found = NULL;
+
+                if (nb_http_confine_resolver() < 0 ||
+                    getaddrinfo("localhost", NULL, NULL, &found) != 0)
+                        _exit(255);
+                _exit(try_all());
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), SOCKETS | (nb_http_has_landlock() ? 0 : FILES));
+        nb_http_end();
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_worker_is_started_and_ended),
@@ -221,6 +243,7 @@ int main(void) {
                 cmocka_unit_test(a_late_transfer_is_over),
                 cmocka_unit_test(landlock_is_looked_for),
                 cmocka_unit_test(each_step_takes_more_away),
+                cmocka_unit_test(a_resolver_reads_no_other_file),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -275,11 +278,37 @@ static void gives_no_stream_to_another_process(void **state) {
         (void)close(pair[0]);
 }
 
+struct looking {
+        int fd;
+        bool *is_open; /* shared */
+};
+
+static void look(void *userdata) {
+        const struct looking *looking = userdata;
+
+        *looking->is_open = fcntl(looking->fd, F_GETFD) >= 0;
+}
+
+/* Such as the channel to the service. */
+static void gives_no_descriptor_to_another_process(void **state) {
+        bool *is_open = mmap(NULL, sizeof(*is_open), PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct looking looking = { fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 50), is_open };
+
+        assert_true(is_open != MAP_FAILED && looking.fd >= 0);
+        *is_open = true;
+        assert_int_equal(nb_process_try(look, &looking, NB_PROCESS_TIMEOUT_MS), 0);
+        assert_false(*is_open);
+        (void)close(looking.fd);
+        (void)munmap(is_open, sizeof(*is_open));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(tells_status_and_last_line),
                 cmocka_unit_test(tries_in_another_process),
                 cmocka_unit_test(gives_no_stream_to_another_process),
+                cmocka_unit_test(gives_no_descriptor_to_another_process),
                 cmocka_unit_test(keeps_the_last_line_of_many),
                 cmocka_unit_test(keeps_no_more_error_output_than_there_is_room_for),
                 cmocka_unit_test(passes_more_than_a_pipe_holds),
