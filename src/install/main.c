@@ -51,6 +51,7 @@ struct arguments {
         const char *root;
         int root_fd; /* -1 without */
         struct nb_sources *sources;
+        bool *is_renewal;         /* set by a refresh that renews the certificate */
         struct nb_teller *teller; /* NULL: not the start of the service */
         struct nb_runner *runner;
 };
@@ -86,7 +87,7 @@ __attribute__((noinline)) static int run_refresh(const struct arguments *argumen
         if (r >= 0 && step == BEGIN && getenv("TRIGGER_UNIT") && !nb_refresh_is_due(&context))
                 return 0;
         if (r >= 0)
-                r = step == BEGIN ? nb_refresh_begin(&context, &node, f)
+                r = step == BEGIN ? nb_refresh_begin(&context, &node, arguments->is_renewal, f)
                                   : nb_refresh_install(&context, &node, f);
         if (r < 0 && (f->code == NB_REFRESH_INAPPLICABLE || f->code == NB_TARGET_NOT_KUBECONFIG)) {
                 nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);
@@ -477,7 +478,7 @@ static void note_refusal(const struct arguments *arguments, bool is_own, int sta
         enum nb_code code = is_own ? f->code : nb_failure_find(arguments->teller->last.code);
 
         if (status != NB_EXIT_STOPPED && nb_lock_take(arguments->root, &lock_fd, &ignored) >= 0)
-                nb_refresh_note_failure(arguments->root_fd,
+                nb_refresh_note_failure(arguments->root_fd, *arguments->is_renewal,
                                         code == NB_NONE ? NB_REFRESH_UNFINISHED : code);
 }
 
@@ -537,6 +538,7 @@ int main(int argc, char *argv[]) {
         _cleanup_(nb_runner_done) struct nb_runner runner = { .fd = -1 };
         struct nb_teller teller;
         struct nb_failure f = { 0 };
+        bool is_renewal = false;
         int r, status = EXIT_SUCCESS;
 
         if (argc > 1 && !strcmp(argv[1], "--rehearsal"))
@@ -561,6 +563,7 @@ int main(int argc, char *argv[]) {
         if (r >= 0) {
                 arguments.sources = &sources;
                 arguments.runner = &runner;
+                arguments.is_renewal = &is_renewal;
                 nb_tell_begin(&teller, arguments.root_fd);
                 /* last.json has the state of the join. */
                 teller.is_silent = arguments.is_refresh;

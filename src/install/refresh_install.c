@@ -109,7 +109,8 @@ static bool is_renewal_due(const struct nb_context *context, const struct nb_pre
         return false;
 }
 
-int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, struct nb_failure *f) {
+int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, bool *ret_is_renewal,
+                     struct nb_failure *f) {
         _cleanup_(nb_join_files_freep) struct nb_join_files *files = NULL;
         const struct nb_present *present = &node->present;
         enum nb_refresh refresh = NB_REFRESH_CLUSTER;
@@ -133,6 +134,7 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, str
                 refresh = NB_REFRESH_SERVER;
         } else if (is_supervised) {
                 refresh = NB_REFRESH_RENEWAL;
+                *ret_is_renewal = true;
         }
         r = nb_give_for_refresh(context, refresh, NB_TIME_INFINITE, f);
         return r < 0 ? r : 1;
@@ -263,7 +265,7 @@ int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
         /* With k3s, the time from which the next renewal is counted. */
         if (accepted.pem.len > 0 || !nb_record_is_by_supervisor(&files->record)) {
                 nb_time_format(context->now, files->record.refreshed_at);
-                files->record.renewal_failure[0] = '\0';
+                files->record.renewal_failure[0] = files->record.renewal_failed_at[0] = '\0';
         }
         r = nb_join_files_write(files, f);
         if (r <= 0)
@@ -318,7 +320,7 @@ bool nb_refresh_is_due(const struct nb_context *context) {
                context->now - last >= NB_REFRESH_PERIOD_S;
 }
 
-void nb_refresh_note_failure(int root_fd, enum nb_code code) {
+void nb_refresh_note_failure(int root_fd, bool is_renewal, enum nb_code code) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
         const struct nb_record *record = &node.present.record;
         struct nb_failure ignored = { 0 };
@@ -326,7 +328,8 @@ void nb_refresh_note_failure(int root_fd, enum nb_code code) {
 
         if (nb_node_inspect_disk(root_fd, &node, &ignored) < 0 || !node.present.has_record ||
             !node.present.chain || !nb_record_is_by_supervisor(record) ||
-            time(NULL) < nb_record_renewal(record, nb_certificate_not_after(node.present.chain, 0)))
+            (!is_renewal &&
+             node.now < nb_record_renewal(record, nb_certificate_not_after(node.present.chain, 0))))
                 return;
         r = nb_node_record_renewal(&node, code);
         if (r < 0)

@@ -35,15 +35,18 @@ void nb_refresh_set_automatic(const struct nb_context *context);
 bool nb_refresh_is_due(const struct nb_context *context);
 
 /* Notes in the record why the renewal of the certificate has failed, for `status` and the next
- * start of the service. The next renewal or join forgets it. Does nothing if none was due. */
-void nb_refresh_note_failure(int root_fd, enum nb_code code);
+ * start of the service. The next renewal or join forgets it. Does nothing if none was due: it had
+ * not begun (`is_renewal`), and its time has not come. */
+void nb_refresh_note_failure(int root_fd, bool is_renewal, enum nb_code code);
 
 /* If the refresh is automatic, remembers that it has succeeded. */
 void nb_refresh_remember(const struct nb_context *context);
 
 /* Loads what `refresh` needs into the sources, and returns 1; 0 if it is too early to renew the
- * certificate; NB_REFRESH_INAPPLICABLE if there is nothing to refresh. */
-int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, struct nb_failure *f);
+ * certificate; NB_REFRESH_INAPPLICABLE if there is nothing to refresh. Sets *ret_is_renewal if it
+ * is time to renew the certificate, or an address of this machine has changed. */
+int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, bool *ret_is_renewal,
+                     struct nb_failure *f);
 
 /* Verifies and installs the output of `refresh`, if any. NB_REFRESH_INAPPLICABLE,
  * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_TARGET_UNWRITABLE. */

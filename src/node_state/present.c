@@ -529,6 +529,8 @@ int nb_node_record_facts(const struct nb_node *node) {
 int nb_node_record_renewal(const struct nb_node *node, enum nb_code code) {
         struct nb_record record = node->present.record; /* borrows the CA */
 
+        if (!record.renewal_failure[0])
+                nb_time_format(node->now, record.renewal_failed_at);
         NB_TEXT_COPY_LINE(record.renewal_failure, nb_failure_info(code)->slug);
         return write_record(node, &record);
 }

@@ -200,6 +200,7 @@ static const struct nb_state_field record_fields[] = {
         RECORD("certificate", path, REQUIRED, certificate),
         RECORD("discovery", word, OPTIONAL, discovery),
         RECORD("refreshedAt", time, OPTIONAL, refreshed_at),
+        RECORD("renewalFailedAt", time, OPTIONAL, renewal_failed_at),
         /* Neither is checked against the known ones: another version may know others. */
         RECORD("renewalFailure", word, OPTIONAL, renewal_failure),
         RECORD("metadata", word, OPTIONAL, metadata),

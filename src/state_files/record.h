@@ -78,8 +78,9 @@ struct nb_record {
         bool is_discard_from_metadata; /* discardFromMetadata: metadata supplied token.discard */
         char joined_at[32];            /* RFC 3339 */
         char refreshed_at[32];         /* when refresh last changed server or CA; "" for never */
-        char renewal_failure[40]; /* why the last renewal by the supervisor failed: a code; "" if
-                                     it did not */
+        char renewal_failure[40];   /* why the last renewal by the supervisor failed: a code; "" if
+                                       it did not */
+        char renewal_failed_at[32]; /* RFC 3339: the first time since the last success */
         char certificate[NB_SETTINGS_PATH_MAX + 64]; /* the dated file with certificate and key */
         char settings[NB_RECORD_SETTINGS_SIZE];      /* for a refresh (refresh_settings.h) */
 };

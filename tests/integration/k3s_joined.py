@@ -87,4 +87,5 @@ def key_of(leaf):
 def assert_only_noted(machine, before, code):
     """A renewal has failed, and nothing but the record says so."""
     assert {**contents(machine), Machine.RECORD: before[Machine.RECORD]} == before
-    assert record(machine) == {**json.loads(before[Machine.RECORD]), "renewalFailure": code}
+    found = record(machine)
+    assert found == {**json.loads(before[Machine.RECORD]), "renewalFailure": code, "renewalFailedAt": found["renewalFailedAt"]}

@@ -138,6 +138,24 @@ def test_address_that_the_machine_no_longer_has(world):
     assert "it is renewed from" in refresh(machine).stderr and world.server.requests == []
 
 
+def test_early_renewal_that_fails_is_reported(world):
+    """Its time has not come, but without it servers refuse the serving certificate."""
+    issue = with_addresses(world, "203.0.113.77")
+    machine = join(world, timeout="15s")
+    world.cluster.issue_serving = issue
+    world.cluster.members.clear()
+    refresh(machine).failed("node-deleted", 71)
+    found, shown = record(machine), json.loads(status(machine, "--json").stdout)["certificate"]
+    assert (shown["renewalFailure"], shown["renewalOverdueSince"]) == ("node-deleted", found["renewalFailedAt"])
+    assert f"Renewal: overdue since {found['renewalFailedAt']}: node-deleted: " in status(machine).stdout
+    refresh(machine).failed("node-deleted", 71)
+    assert record(machine)["renewalFailedAt"] == found["renewalFailedAt"]
+    world.cluster.members.add(NODE)
+    world.cluster.life = 2 * pki.YEAR
+    refresh(machine).joined()
+    assert not {"renewalFailure", "renewalFailedAt"} & set(record(machine)) and "overdue" not in status(machine).stdout
+
+
 def test_other_node_ip(world):
     machine = join(world, kubelet={"extraArgs": ["node-ip=203.0.113.3"]})
     assert "it is renewed from" in refresh(machine).stderr, "the address need not be one of this machine"

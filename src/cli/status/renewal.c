@@ -3,17 +3,22 @@
 
 #include "cli/status/renewal.h"
 #include "join_method/cluster_identity.h"
+#include "os/clock.h"
 
 /* By which part of the validity kubelet has renewed its certificate; see nb_machine_renewal(). */
 #define KUBELET_UNTIL 0.9
 
-/* The timer tries once an hour, but the machine may have been off. */
+/* The timer tries once an hour, but the machine may have been off. A renewal may be early, for an
+ * address of this machine that has changed. */
 static struct nb_overdue judge_supervised(const struct nb_record *record, time_t since, time_t end,
                                           time_t now) {
         const char *noted = record->renewal_failure;
+        time_t failed_at = nb_time_parse(record->renewal_failed_at);
         struct nb_overdue found = { .since = since, .code = nb_failure_find(noted) };
 
-        if (now < since || (!noted[0] && now < since + (end - since) / 2))
+        if (noted[0] && failed_at > 0 && failed_at < since)
+                found.since = failed_at;
+        if (now < found.since || (!noted[0] && now < since + (end - since) / 2))
                 return (struct nb_overdue){ 0 };
         snprintf(found.reason, sizeof(found.reason), "%s%s%s",
                  found.code == NB_NONE ? "see `journalctl --unit=node-bootstrap-refresh`" : noted,

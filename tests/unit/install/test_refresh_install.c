@@ -3,6 +3,7 @@
 
 #include "install/refresh_install.h"
 #include "join_folder.h"
+#include "os/clock.h"
 #include "state_files/refresh_settings.h"
 
 #define MARK KUBELET "/" NB_REFRESH_MARK
@@ -218,6 +219,7 @@ static void begins_only_where_it_applies(void **state) {
         struct nb_sources sources = { 0 };
         struct nb_node node = { 0 };
         struct nb_failure f = { 0 };
+        bool is_renewal = false;
 
         folder_skip_without_lookup();
         put_joined(c->before);
@@ -225,14 +227,63 @@ static void begins_only_where_it_applies(void **state) {
                 folder_put(&folder, FIRST, pem);
         context.sources = &sources;
         assert_int_equal(nb_node_inspect_disk(folder.fd, &node, &f), 0);
-        assert_int_equal(nb_refresh_begin(&context, &node, &f), c->code == NB_NONE ? 1 : -EPROTO);
+        assert_int_equal(nb_refresh_begin(&context, &node, &is_renewal, &f),
+                         c->code == NB_NONE ? 1 : -EPROTO);
         assert_int_equal(f.code, c->code);
+        assert_false(is_renewal);
         for (const struct file *file = c->after; file->path; file++)
                 expect(file->path, text_of(file->text));
         nb_node_done(&node);
         nb_sources_done(&sources);
         context.sources = NULL;
         folder_remove(&folder);
+}
+
+/* --- Why a renewal has failed --- */
+
+static void put_renewal(bool is_supervised, time_t refreshed_at) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
+
+        put_joined((const struct file[3]){ { NULL } });
+        folder_put(&folder, FIRST, pem);
+        assert_int_equal(read_previous(&record), 1);
+        (void)strcpy(record.discovery, is_supervised ? K3S : "token");
+        nb_time_format(refreshed_at, record.refreshed_at);
+        assert_int_equal(nb_state_file_format(&nb_record_file, &record, &text), 0);
+        folder_put(&folder, RECORD, text.data);
+}
+
+/* The certificate is valid for another day. */
+static void notes_why_a_renewal_failed(void **state) {
+        static const struct {
+                bool is_supervised;
+                time_t days; /* since the last renewal */
+                bool has_begun, is_noted;
+        } rows[] = {
+                { true, 10, false, true },
+                { true, 0, false, false },
+                { true, 0, true, true }, /* for an address of this machine */
+                { false, 10, true, false },
+        };
+
+        folder_skip_without_lookup();
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                _cleanup_(nb_record_done) struct nb_record first = { 0 }, second = { 0 };
+
+                put_renewal(rows[i].is_supervised, time(NULL) - rows[i].days * PKI_DAY);
+                nb_refresh_note_failure(folder.fd, rows[i].has_begun, NB_NODE_DELETED);
+                assert_int_equal(read_previous(&first), 1);
+                assert_string_equal(first.renewal_failure, rows[i].is_noted ? "node-deleted" : "");
+                assert_int_equal(first.renewal_failed_at[0] != '\0', rows[i].is_noted);
+                nb_refresh_note_failure(folder.fd, rows[i].has_begun, NB_REFRESH_UNFINISHED);
+                assert_int_equal(read_previous(&second), 1);
+                assert_string_equal(second.renewal_failure,
+                                    rows[i].is_noted ? "refresh-unfinished" : "");
+                /* The first time is kept. */
+                assert_string_equal(second.renewal_failed_at, first.renewal_failed_at);
+                folder_remove(&folder);
+        }
 }
 
 int main(void) {
@@ -250,5 +301,6 @@ int main(void) {
         CASES(marks, follows_the_mark);
         CASES(refreshes, installs);
         CASES(begins, begins_only_where_it_applies);
+        CASE(notes_why_a_renewal_failed);
         return case_run("install refresh");
 }
