@@ -35,12 +35,6 @@ int nb_load_node_name(const struct nb_settings *settings, const char *by_default
         r = nb_node_name_choose(chosen, host, ret_name, &is_override_needed, f);
         if (r < 0)
                 return r;
-        /* A template of the settings was rendered on a machine without a name. */
-        if (nb_host_name_is_localhost(ret_name))
-                return nb_failure_set(f, NB_NODE_NAME_LOCALHOST, EINVAL,
-                                      "the node name is '%s', from %s; expected a name that is "
-                                      "unique to this machine",
-                                      ret_name, settings->origin[NB_SETTING_NODE_NAME]);
         return nb_settings_verify_name(settings, ret_name,
                                        settings->node_name[0]
                                                ? settings->origin[NB_SETTING_NODE_NAME]
@@ -139,25 +133,35 @@ static const struct {
           nb_cloud_has_provider_id },
 };
 
+/* Of this machine's settings and those in metadata, the ones that decide this setting. */
+static const struct nb_settings *decisive(const struct nb_load *load, enum nb_setting setting) {
+        return nb_setting_is_set(&load->settings, setting) ? &load->settings : &load->from_metadata;
+}
+
 /* Whether the settings request a value from metadata and no document sets it. */
 static bool is_wanted(const struct nb_load *load, enum nb_setting setting) {
-        const struct nb_settings *settings = &load->settings;
+        const struct nb_settings *found = &load->from_metadata;
 
+        if (nb_setting_is_set(&load->settings, setting))
+                return false;
         return setting == NB_SETTING_NODE_NAME
-                       ? settings->metadata_node_name && !settings->node_name[0]
-                       : settings->metadata_provider_id && !settings->provider_id[0];
+                       ? !found->node_name[0] &&
+                                 decisive(load, NB_SETTING_METADATA_NODE_NAME)->metadata_node_name
+                       : !found->provider_id[0] && decisive(load, NB_SETTING_METADATA_PROVIDER_ID)
+                                                           ->metadata_provider_id;
 }
 
 /* Fails if the settings request a value that this cloud never provides. */
 static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
         for (size_t i = 0; i < N_ELEMENTS(values); i++)
                 if (is_wanted(load, values[i].setting) && !values[i].is_known(load->provider))
-                        return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
-                                              "%s: %s: expected false, since the metadata of %s "
-                                              "never has a %s",
-                                              load->settings.origin[values[i].wish],
-                                              nb_setting_key(values[i].wish),
-                                              nb_provider_titles[load->provider], values[i].what);
+                        return nb_failure_set(
+                                f, NB_SETTINGS_INVALID, 0,
+                                "%s: %s: expected false, since the metadata of %s "
+                                "never has a %s",
+                                decisive(load, values[i].wish)->origin[values[i].wish],
+                                nb_setting_key(values[i].wish), nb_provider_titles[load->provider],
+                                values[i].what);
         return 0;
 }
 
@@ -214,37 +218,41 @@ static int take_documents(struct nb_load *load, struct nb_failure *f) {
                 tokens->discovery = TAKE(metadata->token);
                 NB_TEXT_COPY(tokens->discovery_origin, metadata->token_source);
         }
-        nb_settings_settle(load->sources, &load->own, &load->from_metadata, tokens,
-                           &load->settings);
-        nb_bootstrap_done(&load->bootstrap);
-        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
+        return 0;
 }
 
 /* Takes node name and provider ID from metadata if no document sets them. */
 static int take_values(struct nb_load *load, struct nb_failure *f) {
         const char *const texts[] = { load->found.node_name, load->found.provider_id };
-        struct nb_settings *const targets[] = { &load->from_metadata, &load->settings };
+        struct nb_settings *settings = &load->from_metadata;
 
         for (size_t i = 0; i < N_ELEMENTS(values); i++) {
-                enum nb_setting setting = values[i].setting;
+                enum nb_setting setting = values[i].setting, wish = values[i].wish;
 
                 if (!is_wanted(load, setting))
                         continue;
-                for (size_t j = 0; j < N_ELEMENTS(targets); j++) {
-                        if (!texts[i][0] ||
-                            nb_setting_parse(targets[j], setting, texts[i], strlen(texts[i])) < 0)
-                                return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
-                                                      "the metadata of %s: expected a %s (%s in "
-                                                      "%s), found none",
-                                                      nb_provider_titles[load->provider],
-                                                      values[i].what,
-                                                      nb_setting_key(values[i].wish),
-                                                      load->settings.origin[values[i].wish]);
-                        snprintf(targets[j]->origin[setting], sizeof(targets[j]->origin[0]),
-                                 "the metadata of %s", nb_provider_titles[load->provider]);
-                }
+                if (!texts[i][0] ||
+                    nb_setting_parse(settings, setting, texts[i], strlen(texts[i])) < 0)
+                        return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
+                                              "the metadata of %s: expected a %s (%s in %s), found "
+                                              "none",
+                                              nb_provider_titles[load->provider], values[i].what,
+                                              nb_setting_key(wish),
+                                              decisive(load, wish)->origin[wish]);
+                snprintf(settings->origin[setting], sizeof(settings->origin[0]),
+                         "the metadata of %s", nb_provider_titles[load->provider]);
         }
         return 0;
+}
+
+/* What install does with what the child has found, for `check`. */
+static int settle(struct nb_load *load, struct nb_failure *f) {
+        const struct nb_settings own = load->settings;
+
+        nb_settings_settle(load->sources, &own, &load->from_metadata, &load->tokens,
+                           &load->settings);
+        nb_bootstrap_done(&load->bootstrap);
+        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 }
 
 static void forget_secrets(struct nb_load *load) {
@@ -280,14 +288,11 @@ static int take_all(const struct attempt *attempt, struct nb_failure *f) {
         return take_values(load, f);
 }
 
-/* Starts again from this machine's own settings, so that nothing of a refused answer remains. */
-static int begin_again(struct nb_load *load, struct nb_failure *f) {
+/* Nothing of a refused answer remains. */
+static void begin_again(struct nb_load *load) {
         nb_metadata_done(&load->found);
         load->is_metadata_read = load->has_metadata = false;
         nb_settings_init(&load->from_metadata);
-        load->settings = load->own;
-        nb_bootstrap_done(&load->bootstrap);
-        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 }
 
 /* Adds to a failure about a missing value which places were searched, and where the value can be
@@ -304,16 +309,9 @@ static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
                                place ? " or in " : "");
 }
 
-static int ask_judge(const struct attempt *attempt, struct nb_failure *f) {
-        struct nb_load *load = attempt->load;
-        char node_name[NB_NODE_NAME_MAX + 1];
-        int r = 0;
+static int ask_judge(const struct nb_load *load, nb_load_judge judge, struct nb_failure *f) {
+        int r = judge(load, f);
 
-        /* Without node.name, the name does not come from the metadata. */
-        if (load->settings.node_name[0])
-                r = nb_load_node_name(&load->settings, "", node_name, f);
-        if (r >= 0)
-                r = attempt->judge(load, f);
         if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE))
                 add_metadata(load, f);
         return r;
@@ -328,7 +326,9 @@ static int apply_metadata(const struct attempt *attempt, struct nb_failure *f) {
         if (load->has_metadata)
                 r = take_all(attempt, f);
         if (r >= 0 && attempt->judge)
-                r = ask_judge(attempt, f);
+                r = ask_judge(load, attempt->judge, f);
+        else if (r >= 0 && load->has_metadata)
+                r = settle(load, f);
         forget_secrets(load);
         return r;
 }
@@ -338,11 +338,7 @@ static int load_once(void *userdata, struct nb_failure *f) {
         struct nb_load *load = attempt->load;
         int r;
 
-        if (load->is_metadata_read) {
-                r = begin_again(load, f);
-                if (r < 0)
-                        return r;
-        }
+        begin_again(load);
         r = read_metadata(attempt, &load->found, f);
         if (r < 0)
                 return r;
@@ -366,24 +362,18 @@ int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, nb_load_judge j
                                       .is_rehearsal = !judge };
         int r;
 
+        nb_settings_init(&load->from_metadata);
         if (load->provider == NB_PROVIDER_NONE)
-                return 0;
+                return judge ? ask_judge(load, judge, f) : 0;
         r = verify_wanted(load, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_STAGE, "metadata");
         nb_log_status("Reading the metadata of %s", nb_provider_titles[load->provider]);
-        load->own = load->settings;
-        nb_settings_init(&load->from_metadata);
         r = nb_retry_run(&loop, f);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
         nb_log_field(NB_FIELD_STAGE, NULL);
         return r;
-}
-
-int nb_load_judge_without(struct nb_load *load, nb_load_judge judge, struct nb_failure *f) {
-        nb_settings_init(&load->from_metadata);
-        return ask_judge(&(struct attempt){ .load = load, .judge = judge }, f);
 }
 
 int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
@@ -391,7 +381,6 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
         struct nb_metadata *metadata = &load->found;
         int r;
 
-        load->own = load->settings;
         NB_TEXT_COPY_LINE(metadata->user_data_source, source);
         r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
                                &metadata->user_data, f);
@@ -400,6 +389,8 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
                 load->has_metadata = is_for_us(metadata);
                 if (load->has_metadata && load->is_metadata_wanted)
                         r = take_documents(load, f);
+                if (r >= 0 && load->has_metadata && load->is_metadata_wanted)
+                        r = settle(load, f);
         }
         forget_secrets(load);
         return r;

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * What this machine can join with, and where each value came from. Loaded in three steps:
+ * What this machine can join with, and where each value came from. Loaded in steps:
  *
  *      nb_load_settings(),   settings and bootstrap: from what is on this machine, or for `join`
  *      nb_load_bootstrap()   as install has settled them (join_method/plan.h)
  *      nb_load_recognise()   which cloud this is; sends no packet
- *      nb_load_metadata()    if there is a cloud: its metadata, below the settings of this machine
+ *      nb_load_metadata()    if there is a cloud: its metadata
  *
- * `join` needs the first one. `join --metadata` takes all three, and install decides whether a join
- * can begin with the result; `join --metadata` gets no token of this machine, and only the settings
- * about metadata. `check` takes all three, too, and decides itself.
+ * `join` needs the bootstrap. `join --metadata` takes the last two steps: it gets only the settings
+ * about metadata, and merges none; install decides whether a join can begin with what it has found.
+ * `check` takes all steps, and settles the settings as install does.
  *
  * Files are read through `sources`, from the first step to the last.
  */
@@ -44,7 +44,6 @@ struct nb_load {
                                       NB_PROVIDER_NONE for none */
 
         /* nb_load_metadata() */
-        struct nb_settings own; /* the settings without metadata */
         bool is_metadata_read;
         bool has_metadata;                /* something in it is for this program */
         struct nb_metadata found;         /* without its documents and tokens */
@@ -64,25 +63,23 @@ int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f);
 /* Sets `provider` only if metadata is wanted. NB_METADATA_MALFORMED. */
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f);
 
-/* Says whether a join can begin with load->settings, load->tokens and load->from_metadata. 0;
- * -ECANCELED; a failure. */
+/* Says whether a join can begin with load->tokens and load->from_metadata. 0; -ECANCELED; a
+ * failure. */
 typedef int (*nb_load_judge)(const struct nb_load *load, struct nb_failure *f);
 
 /*
- * Does nothing if there is no provider. Retries like a stage (join/stages.h), at most until
- * `deadline_ms` (nb_now_ms(), or NB_TIME_INFINITE): until metadata is read and, since an attacker
- * can answer in place of a metadata service, until a join can begin with it. Without `judge`, this
- * is a rehearsal, which uses the first answer. Failures of nb_cloud_read(), of the documents, of
- * nb_bootstrap_load(), and of `judge`; -ECANCELED.
+ * Retries like a stage (join/stages.h), at most until `deadline_ms` (nb_now_ms(), or
+ * NB_TIME_INFINITE): until metadata is read and, since an attacker can answer in place of a
+ * metadata service, until a join can begin with it. If there is no provider, only asks `judge`.
+ * Without `judge`, this is a rehearsal, which uses the first answer, and puts it below the settings
+ * of this machine. Failures of nb_cloud_read(), of the documents, and of `judge`, or of
+ * nb_bootstrap_load(); -ECANCELED.
  */
 int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, nb_load_judge judge,
                      struct nb_failure *f);
 
-/* Asks `judge` about a machine without metadata. */
-int nb_load_judge_without(struct nb_load *load, nb_load_judge judge, struct nb_failure *f);
-
 /*
- * Replaces the second and third step: applies `data`, named `source` in messages, as the user data
+ * Replaces the last two steps: applies `data`, named `source` in messages, as the user data
  * of a machine that does not exist yet. No cloud is queried for metadata.nodeName and
  * metadata.providerID. Failures of nb_bootstrap_load() and of the documents.
  */
@@ -103,6 +100,6 @@ int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
 void nb_load_done(struct nb_load *load);
 
 /* The name in the settings; otherwise `by_default`, unless it is ""; otherwise the host name.
- * NB_NODE_NAME_INVALID, NB_NODE_NAME_LOCALHOST, NB_HOST_NAME_UNSET. */
+ * NB_HOST_NAME_UNSET, and the failures of nb_settings_verify_name(). */
 int nb_load_node_name(const struct nb_settings *settings, const char *by_default,
                       char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f);

@@ -143,13 +143,10 @@ static int read_metadata(struct given *given, struct nb_failure *f) {
         struct nb_load *load = &given->load;
         int r;
 
-        r = nb_load_bootstrap(load, f);
-        if (r >= 0)
-                r = nb_load_recognise(load, f);
+        load->is_metadata_wanted = true;
+        r = nb_load_recognise(load, f);
         if (r < 0)
                 return r;
-        if (load->provider == NB_PROVIDER_NONE)
-                return nb_load_judge_without(load, ask_install, f);
         r = nb_load_metadata(load, deadline_ms(given), ask_install, f);
         nb_retry_given_up(deadline_ms(given), timeout_ms(given), "timeout", f);
         nb_load_report_metadata(load);

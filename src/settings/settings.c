@@ -8,6 +8,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/dns_name.h"
+#include "os/sources.h"
 #include "settings/settings.h"
 
 #define MEMBER(member) ((struct nb_settings *)NULL)->member
@@ -210,6 +211,12 @@ int nb_settings_verify_name(const struct nb_settings *settings, const char *name
                             const char *source, struct nb_failure *f) {
         static const char option[] = "node-labels=", label[] = "kubernetes.io/hostname=";
 
+        /* A template of the settings was rendered on a machine without a name. */
+        if (nb_host_name_is_localhost(name))
+                return nb_failure_set(f, NB_NODE_NAME_LOCALHOST, EINVAL,
+                                      "the node name is '%s', from %s; expected a name that is "
+                                      "unique to this machine",
+                                      name, source);
         if (strlen(name) <= NB_DNS_LABEL_MAX)
                 return 0;
         for (unsigned i = 0; i < settings->n_extra_args; i++) {

@@ -150,9 +150,10 @@ void nb_settings_forget_tokens(struct nb_settings *settings);
  * join. NB_SETTINGS_INVALID. */
 int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f);
 
-/* Whether kubelet can register a Node of this name: it puts the name into the label
- * kubernetes.io/hostname, unless an argument sets that label (kubernetes
- * pkg/kubelet/kubelet_node_status.go). `source` is for the message. 0 or NB_NODE_NAME_INVALID. */
+/* Whether kubelet can register a Node of this name, and no other machine has it: kubelet puts the
+ * name into the label kubernetes.io/hostname, unless an argument sets that label (kubernetes
+ * pkg/kubelet/kubelet_node_status.go). `source` is for the message. 0, NB_NODE_NAME_INVALID,
+ * NB_NODE_NAME_LOCALHOST. */
 int nb_settings_verify_name(const struct nb_settings *settings, const char *name,
                             const char *source, struct nb_failure *f);
 

@@ -8,6 +8,8 @@
 #define HEAD "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
 #define TOKEN "abcdef.0123456789abcdef"
 #define OTHER "fedcba.fedcba9876543210"
+#define FORTY "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LONG FORTY "." FORTY
 #define UNSAFE "discovery: {endpoints: ['a:1'], unsafeSkipCAVerification: true}\n"
 
 /* What install makes of its own settings and of what the child has found, which may be hostile. */
@@ -31,6 +33,13 @@ static struct settle_case cases[] = {
         { "no endpoints", "", NULL, TOKEN, NB_SETTINGS_INCOMPLETE, "", "abcdef" },
         { "a setting that metadata must not have", UNSAFE, "kubelet: {kubeconfig: /etc/shadow}\n",
           TOKEN, NB_SETTINGS_INVALID, NULL, "" },
+        { "a name that is no machine's", "", UNSAFE "node: {name: localhost}\n", TOKEN,
+          NB_NODE_NAME_LOCALHOST, NULL, "" },
+        { "a name that is too long for a label", "", UNSAFE "node: {name: " LONG "}\n", TOKEN,
+          NB_NODE_NAME_INVALID, NULL, "" },
+        { "the same on a machine that has another label",
+          "node: {name: " LONG "}\nkubelet: {extraArgs: [node-labels=kubernetes.io/hostname=a]}\n",
+          UNSAFE, TOKEN, NB_NONE, LONG, "abcdef" },
         { "no document", UNSAFE, "no: 1\n", TOKEN, NB_SETTINGS_INVALID, NULL, "" },
         { "metadata asks that its token is removed", UNSAFE, "token: {discard: true}\n", TOKEN,
           NB_NONE, "", "abcdef", true },

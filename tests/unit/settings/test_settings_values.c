@@ -453,14 +453,24 @@ static void a_long_name_needs_a_label_of_its_own(void **state) {
         }
 }
 
+static void no_machine_has_the_name_localhost(void **state) {
+        static struct nb_settings settings;
+        struct nb_failure f = { 0 };
+
+        nb_settings_init(&settings);
+        assert_true(nb_settings_verify_name(&settings, "localhost.a", "x.yaml", &f) < 0);
+        assert_int_equal(f.code, NB_NODE_NAME_LOCALHOST);
+}
+
 int main(void) {
         CASES(values, takes_value);
         CASE(empty_values_remove_those_of_weaker_documents);
         CASE(limits_lists);
         CASE(limits_texts);
         CASE(finds_node_ips);
+        CASE(lists_node_ips);
         CASE(client_ca_is_beside_the_ca);
         CASE(a_long_name_needs_a_label_of_its_own);
+        CASE(no_machine_has_the_name_localhost);
         return case_run("settings_values");
 }
-        CASE(lists_node_ips);
