@@ -41,15 +41,6 @@ static void log_names(const struct nb_accepted *accepted) {
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", from->token_source);
 }
 
-/* The node has joined, so a file that cannot be removed causes a warning, not a failure. */
-static void clear_state(const struct nb_state *state) {
-        int r = nb_state_clear(state);
-
-        if (r < 0)
-                nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %s",
-                       strerror(-r));
-}
-
 void nb_install_done(struct nb_install *install) {
         nb_context_done(&install->own);
         nb_context_done(&install->settled);
@@ -118,7 +109,7 @@ static int accept_and_write(struct nb_install *install, struct nb_failure *f) {
         r = nb_write(context, &accepted, f);
         if (r < 0)
                 return r;
-        clear_state(state);
+        nb_state_discard(state);
         nb_url_format(&accepted.handoff.cluster.server, server);
         nb_log(LOG_INFO, NB_INSTALLED,
                "node '%s' has joined the cluster at %s; its certificate is valid until %s",
@@ -194,7 +185,7 @@ static int await_host_name(struct nb_install *install, struct nb_failure *f) {
 static void keep_join(const struct nb_install *install) {
         const struct nb_inspection *inspection = &install->node.inspection;
 
-        clear_state(&install->state);
+        nb_state_discard(&install->state);
         if (inspection->state == NB_NODE_STATE_USABLE && !inspection->is_maybe_copy)
                 nb_discard_token(&install->own);
 }
@@ -229,7 +220,7 @@ int nb_install_end(struct nb_install *install, struct nb_failure *f) {
         r = is_usable ? nb_config_install(own, &install->state, f) : accept_and_write(install, f);
         /* With the same key, another attempt would obtain the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
-                clear_state(&install->state);
+                nb_state_discard(&install->state);
         if (r < 0)
                 return r;
         if (is_usable) {

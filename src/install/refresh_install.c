@@ -142,14 +142,6 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, boo
 
 /* --- The output of `refresh` --- */
 
-/* Also removes what is unusable: the next refresh asks again. */
-static void clear_state(const struct nb_state *state) {
-        int r = nb_state_clear(state);
-
-        if (r < 0)
-                nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s", strerror(-r));
-}
-
 /* Only for a node that joined through a supervisor. A CA of the existing certificate must have
  * issued the new one: an attacker who has taken over `refresh` cannot replace a valid certificate
  * by one of another CA. */
@@ -258,7 +250,8 @@ int nb_refresh_install(const struct nb_context *context, struct nb_node *node,
                 r = accept_renewal(files, &state, &accepted, f);
         if (files && r >= 0)
                 r = accept_cluster(files, &accepted, f);
-        clear_state(&state);
+        /* Also removes what is unusable: the next refresh asks again. */
+        nb_state_discard(&state);
         if (r < 0 || !files)
                 return r == -ENOENT && f->code == NB_NONE ? 0 : r;
         files->accepted = &accepted;

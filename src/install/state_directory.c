@@ -13,6 +13,7 @@
 #include "os/clock.h"
 #include "os/sources.h"
 #include "state_files/handoff.h"
+#include "systemd/log.h"
 
 #define DEPTH_MAX 32 /* each level needs two descriptors, of the 1024 that the unit permits */
 
@@ -89,6 +90,14 @@ int nb_state_clear(const struct nb_state *state) {
                         first = r;
         }
         return first;
+}
+
+void nb_state_discard(const struct nb_state *state) {
+        int r = nb_state_clear(state);
+
+        if (r < 0)
+                nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %s",
+                       strerror(-r));
 }
 
 void nb_state_sweep(const struct nb_state *state) {

@@ -38,6 +38,9 @@ bool nb_state_has(const struct nb_state *state, const char *name);
  * could not be removed. */
 int nb_state_clear(const struct nb_state *state);
 
+/* The same on a machine that has joined, where a file that cannot be removed is only a warning. */
+void nb_state_discard(const struct nb_state *state);
+
 /* Removes everything with one of these names that is not a file of `join`, such as a folder,
  * because it would make every join fail. */
 void nb_state_sweep(const struct nb_state *state);

@@ -105,7 +105,7 @@ static void emptied_by_known_names(void **state) {
         for (size_t i = 0; i < N_ELEMENTS(gone); i++)
                 assert_int_equal(faccessat(opened.fd, gone[i], F_OK, AT_SYMLINK_NOFOLLOW), -1);
         assert_int_equal(faccessat(opened.fd, "other", F_OK, AT_SYMLINK_NOFOLLOW), 0);
-        assert_int_equal(nb_state_clear(&opened), 0);
+        nb_state_discard(&opened);
 }
 
 static void a_planted_folder_holds_up_nothing(void **state) {
