@@ -255,6 +255,28 @@ static void names_types(void **state) {
                          strcmp(c->expected, "nothing") == 0);
 }
 
+/* Of a value, no more than may be quoted. */
+static void describes_for_messages(void **state) {
+        static const struct {
+                const char *text, *expected;
+        } rows[] = {
+                { "a: ''", "a string" }, { "a: [x]", "a list" },           { "a: abc", "'abc'" },
+                { "a: 10", "'10'" },     { "a: secret1", "7 characters" },
+        };
+        char quoted[NB_TEXT_QUOTED_SIZE];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
+                struct nb_failure f = {};
+
+                assert_int_equal(nb_yaml_parse("x.yaml", rows[i].text, strlen(rows[i].text),
+                                               NB_SETTINGS_MALFORMED, 1, &root, &f),
+                                 0);
+                assert_string_equal(nb_yaml_describe(nb_yaml_get(root, "a"), quoted),
+                                    rows[i].expected);
+        }
+}
+
 struct text_case {
         const char *name;
         const char *text;
@@ -460,6 +482,7 @@ int main(void) {
         CASE(number_of_values_has_a_limit);
         CASE(number_of_keys_has_a_limit);
         CASES(types, names_types);
+        CASE(describes_for_messages);
         CASES(texts, finds_text);
         CASES(streams, parses_stream);
         CASE(number_of_documents_has_a_limit);

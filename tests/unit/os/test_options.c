@@ -175,10 +175,22 @@ static void says_which_word(_unused_ void **state) {
         }
 }
 
+/* The nearest one, if it is near at all. */
+static void finds_the_most_similar(_unused_ void **state) {
+        unsigned least = UINT_MAX;
+
+        assert_false(nb_options_is_similar("reset", 5, "check", &least));
+        assert_true(nb_options_is_similar("statsu", 6, "status", &least));
+        assert_false(nb_options_is_similar("statsu", 6, "statue", &least));
+        assert_true(nb_options_is_similar("status", 6, "status", &least));
+        assert_int_equal(least, 0);
+}
+
 int main(void) {
         CASES(cases, reads);
         CASE(goes_through_words_and_options);
         CASE(help_is_no_failure);
         CASE(says_which_word);
+        CASE(finds_the_most_similar);
         return case_run("system options");
 }
