@@ -16,6 +16,7 @@
 #include "join/report.h"
 #include "join/stages.h"
 #include "kube_calls/k3s_calls.h"
+#include "kube_objects/node_name.h"
 #include "os/addresses.h"
 #include "os/process.h"
 #include "systemd/log.h"
@@ -59,28 +60,37 @@ static bool find_source(const char *target, char ret[static INET6_ADDRSTRLEN]) {
 }
 
 struct resolving {
-        const char *name;
+        char name[NB_NODE_NAME_MAX + 1];
         char found[NB_NODE_IPS_SIZE];
 };
 
 static void resolve_name(void *userdata) {
         struct resolving *resolving = userdata;
-        _cleanup_(nb_buffer_done) struct nb_buffer own = NB_BUFFER_INIT(NB_ADDRESSES_MAX);
         const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
         struct addrinfo *all = NULL;
 
-        if (nb_addresses_read(&own) < 0 || nb_http_confine_resolver() < 0 ||
-            getaddrinfo(resolving->name, NULL, &hints, &all) != 0)
+        if (nb_http_confine_resolver() < 0 || getaddrinfo(resolving->name, NULL, &hints, &all) != 0)
                 return;
         for (const struct addrinfo *p = all; p; p = p->ai_next) {
                 char address[INET6_ADDRSTRLEN];
 
                 if (getnameinfo(p->ai_addr, p->ai_addrlen, address, sizeof(address), NULL, 0,
-                                NI_NUMERICHOST) == 0 &&
-                    nb_addresses_contain(&own, address))
+                                NI_NUMERICHOST) == 0)
                         nb_node_ips_add(address, resolving->found);
         }
         freeaddrinfo(all);
+}
+
+/* What the other process found is what anybody on the network can send. */
+static void keep_own(const char *found, char ret[static NB_NODE_IPS_SIZE]) {
+        _cleanup_(nb_buffer_done) struct nb_buffer own = NB_BUFFER_INIT(NB_ADDRESSES_MAX);
+        char address[INET6_ADDRSTRLEN];
+
+        if (nb_addresses_read(&own) < 0)
+                return;
+        while (nb_node_ips_next(&found, address))
+                if (nb_addresses_contain(&own, address))
+                        nb_node_ips_add(address, ret);
 }
 
 /*
@@ -88,7 +98,8 @@ static void resolve_name(void *userdata) {
  * address that is this machine's (pkg/kubelet/nodestatus/setters.go, NodeAddress). Another process
  * resolves it, in the sandbox in which a connection resolves names: the resolver parses what
  * anybody on the network sends, and may wait for long. That process has no secret
- * (MADV_WIPEONFORK), and cannot read the credentials; this join has not read its key yet.
+ * (MADV_WIPEONFORK, which also wipes the settings), and cannot read the credentials; this join has
+ * not read its key yet.
  */
 static void find_named(struct nb_join *join) {
         struct resolving *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -96,10 +107,13 @@ static void find_named(struct nb_join *join) {
 
         if (shared == MAP_FAILED)
                 return;
-        *shared = (struct resolving){ .name = join->node_name };
+        NB_TEXT_COPY(shared->name, join->node_name);
         if (nb_process_try(resolve_name, shared, RESOLVE_TIMEOUT_MS) >= 0) {
+                char found[NB_NODE_IPS_SIZE];
+
                 shared->found[sizeof(shared->found) - 1] = '\0';
-                NB_TEXT_COPY_LINE(join->named_ips, shared->found);
+                NB_TEXT_COPY_LINE(found, shared->found);
+                keep_own(found, join->named_ips);
         }
         (void)munmap(shared, sizeof(*shared));
 }

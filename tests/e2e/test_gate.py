@@ -404,8 +404,9 @@ def test_boot_with_a_file_system_that_hangs(rebooted, row, is_joined):
     on_disk.remove(node)
     if is_joined:
         on_disk.put(node, node.name)
-    if not row.has_settings:        # before a file system of the network is there, tmpfiles.d has made them
-        node.path(f"{row.directory}/pki").mkdir(parents=True, exist_ok=True)
+    else:       # something that would have to be read
+        for what in ("environment", "kubeconfig"):
+            node.write(on_disk.FILES[what], "")
     node.write("/srv/discovery/cluster-info.conf", "")
     # As criSocket in settings that answer.
     node.write("/etc/tmpfiles.d/runtime.conf", "L /run/containerd/containerd.sock - - - - /run/systemd/private\n")

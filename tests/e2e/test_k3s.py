@@ -143,6 +143,7 @@ def test_example_of_the_document(new_node, server):
     own = yaml.safe_load(agent.read(KUBELET_CONFIG))
     agent.boot("--unit=basic.target")
     agent.write("/root/k3s-token", server.cluster.k10(TOKEN), 0o600)
+    server.cluster.life = pki.DAY
     write, setup = re.fullmatch(r"(.*\nEOF\n)(.*)\n", commands("k3s-node"), re.S).groups()
     agent.run("sh", "-ec", write)
     agent.write(KUBELET_CONFIG, yaml.safe_dump({**yaml.safe_load(agent.read(KUBELET_CONFIG)), **{
@@ -168,6 +169,7 @@ def test_example_of_the_document(new_node, server):
 
 def test_addresses(agent, server):
     """kubelet chooses the address to which the node's name resolves; both are served, until the machine has lost one."""
+    server.cluster.life = pki.DAY
     agent.enable(UNIT).boot("--unit=basic.target")
     agent.run("ip", "address", "add", "10.77.0.77/32", "dev", "lo")
     agent.write("/etc/hosts", f"127.0.0.1 localhost\n10.77.0.77 {agent.name}\n")

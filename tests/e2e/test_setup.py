@@ -134,7 +134,7 @@ def test_labels_that_are_refused(fresh, cluster, who):
         return set_up(fresh, f"--config=/root/join.yaml {options}", check=False)
 
     fresh.give(cluster.token())
-    assert set_labels(REFUSED[who], "--wait=joined").returncode == 0
+    assert set_labels(REFUSED[who], "--wait=certificate").returncode == 0
     if who == "by kubelet":
         until(lambda: int(fresh.show("kubelet.service", "NRestarts")) > 0, "kubelet has ended")
     else:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file system that does not answer: a FUSE mount whose requests to open a file are read and left without an answer.
 
-Once such a request was read, no signal ends the process that waits for it, not even SIGKILL, as on a dead file server with a hard mount. Names of files
-that exist can be looked up meanwhile, as from the kernel's cache; other names hang, too. linux/fuse.h describes the messages.
+Once such a request was read, no signal ends the process that waits for it, not even SIGKILL, as on a dead file server with a hard mount. Names can be
+looked up meanwhile, as from the kernel's cache. linux/fuse.h describes the messages.
 """
 
 import contextlib
@@ -48,8 +48,8 @@ class Hung:
     def let_go(self):
         with self._lock:
             self.answers.set()
-            for unique, answer in self.unanswered:
-                self._reply(unique, **answer)
+            for unique in self.unanswered:
+                self._reply(unique, struct.pack("<QII", 0, 0, 0))
             self.unanswered.clear()
 
     def _serve(self):
@@ -67,11 +67,10 @@ class Hung:
         found, data, numbers = self.nodes[node] if node in self.nodes else (None, b"", {})
         if opcode in (FORGET, BATCH_FORGET, INTERRUPT):
             return
-        number = numbers.get(body.rstrip(b"\0")) if opcode == LOOKUP else None
-        if opcode in (OPEN, OPENDIR) or opcode == LOOKUP and number is None:
+        if opcode in (OPEN, OPENDIR):
             with self._lock:
                 if not self.answers.is_set():
-                    self.unanswered.append((unique, {"error": errno.ENOENT} if opcode == LOOKUP else {"data": struct.pack("<QII", 0, 0, 0)}))
+                    self.unanswered.append(unique)
                     return
         answers = {
             INIT: lambda: struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 16, 12, 1 << 16, 1, 16, 0, 0),
@@ -83,6 +82,7 @@ class Hung:
             RELEASE: bytes, RELEASEDIR: bytes, FLUSH: bytes,
         }
         if opcode == LOOKUP:
+            number = numbers.get(body.rstrip(b"\0"))
             if number is None:
                 self._reply(unique, error=errno.ENOENT)
             else:

@@ -55,4 +55,5 @@ def full_file_systems(r):
         assert re.search(rf"% {folder}$", said := r.here("df -i"), re.M), said
         r.node.run("mount", "-o", "remount,size=2m", folder)
     r.here("systemctl restart")
+    r.node.await_kubelet()
     assert "Joined: " in r.node.run("node-bootstrap", "status").stdout
