@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -9,33 +10,17 @@
 #include "admin/parts/parts.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "systemd/log.h"
 
-static const char usage[] =
-        "node-bootstrap-admin COMMAND [OPTION...]\n\n"
-        "Prepares a Kubernetes cluster for nodes that join with node-bootstrap or kubeadm.\n\n"
-        "  token create          create a bootstrap token, and print what a machine needs\n"
-        "  token list            list the bootstrap tokens\n"
-        "  token revoke          delete bootstrap tokens\n"
-        "  cluster-info publish  create or repair what joining nodes need from the cluster\n"
-        "  cluster-info show     show the server, the CAs and the signatures of cluster-info\n"
-        "  cluster-info verify   report what keeps machines from joining\n"
-        "  requests list         list the pending requests of nodes, with a verdict on each\n"
-        "  requests approve      approve requests\n"
-        "  requests deny         deny requests\n"
-        "  enroll add            record nodes with a public key, so that they need a proof\n"
-        "  enroll list           list the enrolled nodes\n"
-        "  enroll show           show enrolled nodes with their keys\n"
-        "  enroll remove         remove enrolled nodes\n"
-        "  controller            approve, sign and clean up; run by "
-        "node-bootstrap-controller.service\n";
+#define PROGRAM "node-bootstrap-admin "
 
-static const char enroll_usage[] =
-        "node-bootstrap-admin enroll add [OPTION...] NODE\n"
-        "node-bootstrap-admin enroll add [OPTION...] --from=FILE\n\n"
-        "Records the node with its public key in the cluster, so that its requests need a proof.\n"
-        "On the machine, these commands create the key, print the public key, and seal "
-        "the\nprivate key:\n\n"
+static const char enroll_usage[] = PROGRAM
+        "enroll add [OPTION...] NODE\n"
+        "       " PROGRAM "enroll add [OPTION...] --from=FILE\n\n"
+        "Records the node with its public key in the cluster, so that its requests need\n"
+        "a proof. On the machine, these commands create the key, print the public key,\n"
+        "and seal the private key:\n\n"
         "  umask 077; key=/run/attestation-key\n"
         "  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $key\n"
         "  openssl pkey -in $key -pubout\n"
@@ -46,102 +31,158 @@ static const char enroll_usage[] =
         "  [Service]\n"
         "  LoadCredentialEncrypted=node-bootstrap.attestation-key\n";
 
-static const char approve_usage[] =
-        "node-bootstrap-admin requests approve [OPTION...] NAME...\n"
-        "node-bootstrap-admin requests approve [OPTION...] --token=ID --expect=NUMBER\n\n"
+static const char create_usage[] = PROGRAM
+        "token create [OPTION...] [TOKEN]\n\n"
+        "Creates a bootstrap token and prints it. With --node, --nodes or --enrolled,\n"
+        "prints everything that the machine needs:\n\n"
+        "  " PROGRAM "token create --node=worker-1\n"
+        "  " PROGRAM "token create --node=worker-1 --print=cloud-config\n"
+        "  " PROGRAM "token create --enrolled --ttl=720h\n";
+
+static const char approve_usage[] = PROGRAM
+        "requests approve [OPTION...] NAME...\n"
+        "       " PROGRAM "requests approve [OPTION...] --token=ID --expect=N\n\n"
         "Approves requests: all that are named or selected, or none.\n";
 
-static const char revoke_usage[] =
-        "node-bootstrap-admin token revoke [OPTION...] ID...\n"
-        "node-bootstrap-admin token revoke [OPTION...] --node=NAME\n\n"
-        "Deletes bootstrap tokens by ID, or the bound ones of a node. A whole token is accepted\n"
-        "as well.\n";
+static const char deny_usage[] = PROGRAM "requests deny [OPTION...] NAME...\n"
+                                         "       " PROGRAM
+                                         "requests deny [OPTION...] --token=ID --expect=N\n\n"
+                                         "Denies requests, which is final.\n";
+
+static const char revoke_usage[] = PROGRAM
+        "token revoke [OPTION...] ID...\n"
+        "       " PROGRAM "token revoke [OPTION...] --node=NAME\n\n"
+        "Deletes bootstrap tokens by ID, or the bound ones of a node. A whole token is\n"
+        "accepted as well.\n";
+
+static const char controller_usage[] = PROGRAM
+        "controller [OPTION...]\n\n"
+        "Approves the requests of bound and enrolled tokens, signs cluster-info, and\n"
+        "deletes tokens that were used or have expired, until it is stopped. Run by\n"
+        "node-bootstrap-controller.service or a Deployment; of several, one acts.\n";
 
 /* One of `run` and `report` is set. */
 static const struct command {
-        const char *name, *usage;
+        const char *name, *summary, *usage;
         int (*run)(struct nb_options *options, struct nb_failure *f);
         int (*report)(struct nb_admin *admin, struct nb_failure *f); /* has no other options */
 } commands[] = {
-        { "token create",
-          "node-bootstrap-admin token create [OPTION...] [TOKEN]\n\n"
-          "Creates a bootstrap token and prints it. With --node or --enrolled, prints everything\n"
-          "that the machine needs.\n",
+        { "token create", "create bootstrap tokens, and print what a machine needs", create_usage,
           nb_token_create },
-        { "token list",
-          "node-bootstrap-admin token list [OPTION...]\n\n"
-          "Lists the bootstrap tokens of the cluster. Secrets are masked.\n",
+        { "token list", "list the bootstrap tokens",
+          PROGRAM "token list [OPTION...]\n\n"
+                  "Lists the bootstrap tokens of the cluster. Secrets are masked.\n",
           .report = nb_token_list },
-        { "token revoke", revoke_usage, nb_token_revoke },
-        { "cluster-info publish",
-          "node-bootstrap-admin cluster-info publish [OPTION...]\n\n"
-          "Creates or repairs what joining nodes need: cluster-info and the permissions of\n"
-          "bootstrap tokens.\n",
+        { "token revoke", "delete bootstrap tokens", revoke_usage, nb_token_revoke },
+        { "cluster-info publish", "create or repair what joining nodes need",
+          PROGRAM "cluster-info publish [OPTION...]\n\n"
+                  "Creates or repairs what joining nodes need from the cluster: cluster-info and\n"
+                  "the permissions of bootstrap tokens.\n",
           nb_publication_publish },
-        { "cluster-info show",
-          "node-bootstrap-admin cluster-info show [OPTION...]\n\n"
-          "Prints the server, the CAs and the signatures of cluster-info.\n",
+        { "cluster-info show", "show the server, CAs and signatures in cluster-info",
+          PROGRAM "cluster-info show [OPTION...]\n\n"
+                  "Prints the server, the CAs and the signatures of cluster-info.\n",
           .report = nb_publication_show },
-        { "cluster-info verify",
-          "node-bootstrap-admin cluster-info verify [OPTION...]\n\n"
-          "Reports what keeps machines from joining, and changes nothing. Exit status 1: something "
-          "does.\n",
+        { "cluster-info verify", "report what keeps machines from joining",
+          PROGRAM "cluster-info verify [OPTION...]\n\n"
+                  "Reports what keeps machines from joining, and changes nothing. Exits with 1 if\n"
+                  "something does.\n",
           .report = nb_publication_verify },
-        { "requests list",
-          "node-bootstrap-admin requests list [OPTION...]\n\n"
-          "Counts the pending requests of nodes, and lists the oldest ones with a verdict.\n",
+        { "requests list", "list the pending requests of nodes, each with a verdict",
+          PROGRAM "requests list [OPTION...]\n\n"
+                  "Counts the pending requests of nodes, and lists the oldest ones with a "
+                  "verdict.\n",
           nb_requests_list },
-        { "requests approve", approve_usage, nb_requests_approve },
-        { "requests deny",
-          "node-bootstrap-admin requests deny [OPTION...] NAME...\n"
-          "node-bootstrap-admin requests deny [OPTION...] --token=ID --expect=NUMBER\n\n"
-          "Denies requests, which is final.\n",
-          nb_requests_deny },
-        { "enroll add", enroll_usage, nb_enroll_add },
-        { "enroll list",
-          "node-bootstrap-admin enroll list [OPTION...]\n\n"
-          "Lists the enrolled nodes with the SHA-256 of their keys, their addresses and names.\n",
+        { "requests approve", "approve requests", approve_usage, nb_requests_approve },
+        { "requests deny", "deny requests", deny_usage, nb_requests_deny },
+        { "enroll add", "record nodes with a key, so that they need a proof", enroll_usage,
+          nb_enroll_add },
+        { "enroll list", "list the enrolled nodes",
+          PROGRAM "enroll list [OPTION...]\n\n"
+                  "Lists the enrolled nodes with the SHA-256 of their keys, their addresses and\n"
+                  "names.\n",
           .report = nb_enroll_list },
-        { "enroll show",
-          "node-bootstrap-admin enroll show [OPTION...] NODE...\n\n"
-          "Shows enrolled nodes with their keys.\n",
+        { "enroll show", "show enrolled nodes with their keys",
+          PROGRAM "enroll show [OPTION...] NODE...\n\n"
+                  "Shows enrolled nodes with their keys.\n",
           nb_enroll_show },
-        { "enroll remove",
-          "node-bootstrap-admin enroll remove [OPTION...] NODE...\n\n"
-          "Removes enrolled nodes. Their earlier requests stay refused.\n",
+        { "enroll remove", "remove enrolled nodes",
+          PROGRAM "enroll remove [OPTION...] NODE...\n\n"
+                  "Removes enrolled nodes. Their earlier requests stay refused.\n",
           nb_enroll_remove },
-        { "controller", "node-bootstrap-admin controller [OPTION...]\n",
+        { "controller", "approve, sign and clean up; run by a unit", controller_usage,
           nb_admin_command_controller },
 };
+
+/* The help of the program (`word` NULL), or of the commands that begin with this word. False if
+ * there are none. */
+static bool format_usage(const char *word, char *ret, size_t size) {
+        size_t len = (size_t)snprintf(ret, size, PROGRAM "%s%sCOMMAND [OPTION...]\n\n%s",
+                                      word ? word : "", word ? " " : "",
+                                      word ? ""
+                                           : "Prepares a cluster for nodes that "
+                                             "join with node-bootstrap or kubeadm.\n\n");
+        const size_t head_len = len, word_len = word ? strlen(word) : 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(commands) && len < size; i++)
+                if (!word || (strncmp(commands[i].name, word, word_len) == 0 &&
+                              commands[i].name[word_len] == ' '))
+                        len += (size_t)snprintf(ret + len, size - len, "  %-20s  %s\n",
+                                                commands[i].name, commands[i].summary);
+        return len > head_len;
+}
+
+/* Refuses what is no command. It is not quoted: it may be a part of a token. */
+static int refuse_command(const struct nb_options *options, const char *name,
+                          struct nb_failure *f) {
+        char place[NB_OPTIONS_PLACE_SIZE], known[32], similar[32] = "";
+        unsigned least = UINT_MAX;
+
+        for (size_t i = 0; i < N_ELEMENTS(commands); i++) {
+                const char *command = commands[i].name;
+
+                /* One word is compared with the first one. */
+                snprintf(known, sizeof(known), "%.*s",
+                         (int)(strchr(name, ' ') ? strlen(command) : strcspn(command, " ")),
+                         command);
+                if (nb_options_is_similar(name, strlen(name), known, &least))
+                        NB_TEXT_COPY(similar, known);
+        }
+        (void)nb_failure_set(f, NB_USAGE, 0, "unknown command: %s",
+                             nb_options_place(options, place));
+        if (similar[0])
+                nb_failure_add(f, "; did you mean '%s'?", similar);
+        return -EINVAL;
+}
 
 /* Finds the command of one or two words. An option instead of a word is explained. */
 static int find_command(struct nb_options *options, const struct command **ret_command,
                         struct nb_failure *f) {
-        char name[32] = "", place[NB_OPTIONS_PLACE_SIZE];
-        const char *word = NULL;
+        static char usage[2048]; /* for --help, which ends the program */
+        char name[64] = "";
         int r;
 
+        (void)format_usage(NULL, usage, sizeof(usage));
+        options->usage = usage;
         while ((r = nb_options_next(options, f)) == NB_OPTIONS_WORD) {
                 const size_t len = strlen(name);
 
-                word = options->value;
-                snprintf(name + len, sizeof(name) - len, "%s%s", len > 0 ? " " : "", word);
+                snprintf(name + len, sizeof(name) - len, "%s%s", len > 0 ? " " : "",
+                         options->value);
                 for (size_t i = 0; i < N_ELEMENTS(commands); i++)
                         if (!strcmp(commands[i].name, name)) {
                                 *ret_command = &commands[i];
                                 return 0;
                         }
-                if (len > 0)
-                        break;
+                if (len > 0 || !format_usage(name, usage, sizeof(usage)))
+                        return refuse_command(options, name, f);
         }
         if (r < 0 && f->code == NB_USAGE)
                 nb_failure_add(f, " before the command; options follow the command");
         if (r < 0)
                 return r;
-        return nb_failure_set(f, NB_USAGE, 0,
-                              "expected a command such as `token create`; found %s%s",
-                              word ? nb_options_place(options, place) : "nothing",
-                              word && r != NB_OPTIONS_WORD ? " alone" : "");
+        return nb_failure_set(f, NB_USAGE, 0, "a command is required%s%s", name[0] ? " after " : "",
+                              name);
 }
 
 static int run_command(const struct command *command, struct nb_options *options,
@@ -160,7 +201,7 @@ static int run_command(const struct command *command, struct nb_options *options
 }
 
 int main(int argc, char **argv) {
-        struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
+        struct nb_options options = NB_OPTIONS_INIT(NULL, argc, argv);
         const struct command *command = NULL;
         struct nb_failure f = { 0 };
         int r;

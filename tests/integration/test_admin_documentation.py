@@ -54,6 +54,32 @@ def test_completion(words, offered):
     assert done.stdout.split() == offered
 
 
+@pytest.mark.parametrize("command", ["", *dict.fromkeys(command.split()[0] for command in COMMANDS), *COMMANDS])
+def test_help_fits_into_a_terminal_and_describes_its_command(command):
+    lines = help_of(command).splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert lines[0].startswith(f"Usage: node-bootstrap-admin {command or 'COMMAND'} ")
+    if command and command not in COMMANDS:
+        assert re.findall(r"^  ([a-z-]+ [a-z-]+)  ", "\n".join(lines), re.M) == [full for full in COMMANDS if full.startswith(f"{command} ")]
+    else:
+        assert re.match(r"[A-Z].*", lines[lines.index("") + 1])
+
+
+def test_the_version_is_that_of_this_program():
+    for command in "", "token create", "controller":
+        done = subprocess.run([find_program("node-bootstrap-admin"), *command.split(), "--version"], check=True, text=True, stdout=subprocess.PIPE)
+        assert re.fullmatch(r"node-bootstrap-admin [0-9.]+\S*\n", done.stdout)
+
+
+@pytest.mark.parametrize("words, similar", [
+    ("tokn", "token"), ("token craete", "token create"), ("request list", "requests"), ("controler", "controller"), ("x", None), ("token x", None),
+])
+def test_an_unknown_command_is_told_a_similar_one(words, similar):
+    done = subprocess.run([find_program("node-bootstrap-admin"), *words.split()], check=False, text=True, capture_output=True)
+    assert done.returncode == 64 and re.search(r"unknown command: argument \d \(\d+ characters\)", done.stderr), done.stderr
+    assert re.findall("did you mean '(.*)'", done.stderr) == [similar] * bool(similar)
+
+
 def test_the_drop_in_loads_the_key_that_enroll_seals():
     text = help_of("enroll add")
     name = re.search(r"^  LoadCredentialEncrypted=(.*)$", text, re.M)[1]
