@@ -68,6 +68,41 @@ def test_decisions_are_counted_by_their_reason(api, cluster, start):
     assert served.controller.stop(AT_ONCE) == 0, "the thread takes no signal"
 
 
+def count_gets(cluster, prefix):
+    return len([request for request in cluster.api.requests if request.verb == "get" and request.place.name.startswith(prefix)])
+
+
+def test_requests_of_unbound_tokens_count_as_pending(cluster, start):
+    """Somebody else approves them; if nobody does, a machine waits, and an alert says so. They are not decided here."""
+    served = start()
+    until(lambda: served.metric("leader") == 1, "it is the leader", PATIENCE)
+    cluster.token("bbbbbb", None)
+    cluster.settle()
+    others = [cluster.request(f"unbound{i}", f"n{i}", "bbbbbb", created=-1000) for i in range(3)]
+    until(lambda: served.metric('pending_requests{kind="client"}') == 3, "they are counted", PATIENCE)
+    assert time.time() - 1100 < served.metric("oldest_pending_request_timestamp_seconds") < time.time() - 900
+    cluster.api.objects.remove(f"{CSRS}/unbound0")
+    for i in 1, 2:
+        cluster.api.objects.put(f"{CSRS}/unbound{i}", {**others[i], "status": {"conditions": [{"type": "Approved", "status": "True", "reason": "AutoApproved"}]}})
+    until(lambda: served.metric('pending_requests{kind="client"}') == 0, "they are not counted any more", PATIENCE)
+    cluster.settle("another")
+    assert count_gets(cluster, "unbound") == 0
+
+
+def test_a_request_that_is_seen_before_its_unbound_token_counts_as_well(cluster, start):
+    served = start()
+    until(lambda: served.metric("leader") == 1, "it is the leader", PATIENCE)
+    cluster.request("early", "n1", "bbbbbb", groups=["system:bootstrappers", "system:bootstrappers:x"])
+    cluster.settle()
+    assert count_gets(cluster, "early") == 1
+    cluster.token("bbbbbb", None, created=-10)
+    cluster.settle("another")
+    until(lambda: served.metric('pending_requests{kind="client"}') == 1, "it is counted", PATIENCE)
+    assert count_gets(cluster, "early") == 1
+    cluster.api.objects.remove(f"{CSRS}/early")
+    until(lambda: served.metric('pending_requests{kind="client"}') == 0, "it is not counted any more", PATIENCE)
+
+
 def test_only_get_is_answered(start):
     served = start(host="[::1]")
     assert served.get("/healthz") == (200, "ok\n")

@@ -99,15 +99,6 @@ int nb_plan_run(struct nb_plan *plan, struct nb_admin *admin, const struct nb_pl
         return r < 0 ? r : 1;
 }
 
-int nb_plan_perform_reads(struct nb_plan *plan, struct nb_admin *admin, struct nb_failure *f) {
-        int r = plan->error < 0 ? nb_failure_set_memory(f) : 0;
-
-        for (size_t i = 0; i < N_ELEMENTS(plan->reads) && r >= 0; i++)
-                if (plan->reads[i])
-                        r = nb_call_perform(plan->reads[i], admin, f);
-        return r;
-}
-
 /* --- All calls --- */
 
 static struct nb_admin_call *call_at(const struct nb_plan *plan, size_t i) {
@@ -115,6 +106,21 @@ static struct nb_admin_call *call_at(const struct nb_plan *plan, size_t i) {
 }
 
 #define N_CALLS ((size_t)NB_PLAN_READS_MAX + NB_PLAN_WRITES_MAX)
+
+int nb_plan_perform(struct nb_plan *plan, struct nb_admin *admin, struct nb_failure *f) {
+        int r = plan->error < 0 ? nb_failure_set_memory(f) : 0;
+
+        for (size_t i = 0; i < N_CALLS && r >= 0 && r < 300; i++) {
+                struct nb_admin_call *call = call_at(plan, i);
+
+                if (!call || call->is_answered)
+                        continue;
+                r = nb_call_perform(call, admin, f);
+                if (r >= 0 && i >= NB_PLAN_READS_MAX)
+                        r = nb_call_status(call, admin, f);
+        }
+        return r;
+}
 
 unsigned nb_plan_count(const struct nb_plan *plan) {
         unsigned n = 0;

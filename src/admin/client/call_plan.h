@@ -49,8 +49,9 @@ struct nb_admin_call *nb_plan_write(struct nb_plan *plan, const char *method, co
 int nb_plan_run(struct nb_plan *plan, struct nb_admin *admin, const struct nb_plan_steps *steps,
                 void *userdata, unsigned n_room, bool may_write, struct nb_failure *f);
 
-/* Sends all reads, and waits for each answer. 0. */
-int nb_plan_perform_reads(struct nb_plan *plan, struct nb_admin *admin, struct nb_failure *f);
+/* Sends all reads, then the writes, one after the other, and waits for each answer: of a command.
+ * Returns the status of the last write (nb_call_status()); 0 without one. */
+int nb_plan_perform(struct nb_plan *plan, struct nb_admin *admin, struct nb_failure *f);
 
 /* The number of transfers that are under way. */
 unsigned nb_plan_count(const struct nb_plan *plan);

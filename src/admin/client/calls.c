@@ -372,7 +372,7 @@ void nb_list_done(struct nb_list *list) {
 }
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
-                  void *userdata, char *ret_version, struct nb_failure *f) {
+                  void *userdata, struct nb_failure *f) {
         _cleanup_(nb_list_done) struct nb_list list = { 0 };
 
         while (!list.is_complete) {
@@ -385,7 +385,5 @@ int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb
                 if (r < 0 && (r != -EAGAIN || f->code != NB_NONE))
                         return r;
         }
-        if (ret_version)
-                memcpy(ret_version, list.version, sizeof(list.version));
         return list.is_ignoring;
 }

@@ -132,7 +132,7 @@ int nb_list_run(struct nb_list *list, struct nb_admin *admin, const char *what, 
 
 void nb_list_done(struct nb_list *list);
 
-/* The same, and waits; need not be consistent. `ret_version` is the resourceVersion; may be NULL.
- * 0; 1 if an object that is above the limits was passed over, with a warning. */
+/* The same, and waits; need not be consistent. 0; 1 if an object that is above the limits was
+ * passed over, with a warning. */
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
-                  void *userdata, char *ret_version, struct nb_failure *f);
+                  void *userdata, struct nb_failure *f);

@@ -10,7 +10,6 @@
 #include "base/macro.h"
 #include "base/text.h"
 
-#define NAME_PREFIX "node-bootstrap-token-"
 #define CSR_ANNOTATION "node-bootstrap/csr"
 #define BODY_MAX ((size_t)4 * 1024)
 
@@ -24,10 +23,10 @@ bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim) {
         nb_json_line(json, "spec.holderIdentity", ret_claim->key, sizeof(ret_claim->key));
         nb_json_line(json, "metadata.ownerReferences[0].uid", ret_claim->token_uid,
                      sizeof(ret_claim->token_uid));
-        if (!name || strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 ||
-            strlen(name) != strlen(NAME_PREFIX) + NB_TOKEN_ID_LEN)
+        if (!name || strncmp(name, NB_CLAIM_NAME_PREFIX, strlen(NB_CLAIM_NAME_PREFIX)) != 0 ||
+            strlen(name) != strlen(NB_CLAIM_NAME_PREFIX) + NB_TOKEN_ID_LEN)
                 return false;
-        NB_TEXT_COPY(ret_claim->token_id, name + strlen(NAME_PREFIX));
+        NB_TEXT_COPY(ret_claim->token_id, name + strlen(NB_CLAIM_NAME_PREFIX));
         return ret_claim->key[0] && ret_claim->token_uid[0];
 }
 
@@ -35,7 +34,7 @@ void nb_claim_add_read(struct nb_plan *plan, const char *token_id) {
         char path[NB_ADMIN_PATH_MAX], what[64];
 
         snprintf(what, sizeof(what), "reading the claim of token %s", token_id);
-        snprintf(path, sizeof(path), NB_LEASES_PATH "/" NAME_PREFIX "%s", token_id);
+        snprintf(path, sizeof(path), NB_LEASES_PATH "/" NB_CLAIM_NAME_PREFIX "%s", token_id);
         (void)nb_plan_read(plan, NB_READ_CLAIM, path, what);
 }
 
@@ -43,29 +42,23 @@ int nb_claim_take(const struct nb_plan *plan, struct nb_admin *admin,
                   const struct nb_bootstrap_token *token, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_claim, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char holder[sizeof(ret_claim->key)];
         int r = nb_call_read(plan->reads[NB_READ_CLAIM], admin, &json, f);
 
         if (r <= 0)
                 return r < 0 ? r : NB_CLAIM_NONE;
         (void)nb_claim_read(&json, ret_claim);
-        nb_hex_encode(key, NB_SHA256_SIZE, holder);
-        if (json.r < 0)
-                return json.r;
-        if (strcmp(ret_claim->token_uid, token->uid) != 0)
-                return NB_CLAIM_FOREIGN;
-        return strcmp(ret_claim->key, holder) == 0 ? NB_CLAIM_OWN : NB_CLAIM_OTHER;
+        return json.r < 0 ? json.r : (int)nb_claim_judge(ret_claim, token, key);
 }
 
-int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const uint8_t key[static NB_SHA256_SIZE], struct nb_claim *ret_claim,
-                  struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-        int r;
+enum nb_claim_state nb_claim_judge(const struct nb_claim *claim,
+                                   const struct nb_bootstrap_token *token,
+                                   const uint8_t key[static NB_SHA256_SIZE]) {
+        char holder[sizeof(claim->key)];
 
-        nb_claim_add_read(&plan, token->id);
-        r = nb_plan_perform_reads(&plan, admin, f);
-        return r < 0 ? r : nb_claim_take(&plan, admin, token, key, ret_claim, f);
+        nb_hex_encode(key, NB_SHA256_SIZE, holder);
+        return strcmp(claim->token_uid, token->uid) != 0 ? NB_CLAIM_FOREIGN
+               : strcmp(claim->key, holder) != 0         ? NB_CLAIM_OTHER
+                                                         : NB_CLAIM_OWN;
 }
 
 void nb_claim_add(struct nb_plan *plan, const struct nb_bootstrap_token *token,
@@ -74,7 +67,7 @@ void nb_claim_add(struct nb_plan *plan, const struct nb_bootstrap_token *token,
         struct nb_admin_call *call;
 
         snprintf(what, sizeof(what), "claiming token %s", token->id);
-        snprintf(name, sizeof(name), NAME_PREFIX "%s", token->id);
+        snprintf(name, sizeof(name), NB_CLAIM_NAME_PREFIX "%s", token->id);
         snprintf(secret, sizeof(secret), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
         nb_hex_encode(key, NB_SHA256_SIZE, holder);
         call = nb_plan_write(plan, "POST", NB_LEASES_PATH, what);
@@ -99,18 +92,19 @@ int nb_claim_written(const struct nb_admin_call *call, int r, struct nb_failure 
 int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
                   const char *csr_name, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_other, struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 }, look = { 0 };
         int r;
 
         nb_claim_add(&plan, token, csr_name, key);
-        r = plan.error < 0 ? nb_failure_set_memory(f) : nb_call_perform(plan.writes[0], admin, f);
-        if (r >= 0)
-                r = nb_call_status(plan.writes[0], admin, f);
+        r = nb_plan_perform(&plan, admin, f);
         if (r >= 0)
                 r = nb_claim_written(plan.writes[0], r, f);
         if (r != 0)
                 return r < 0 ? r : NB_CLAIM_OWN;
-        r = nb_claim_look(admin, token, key, ret_other, f);
+        nb_claim_add_read(&look, token->id);
+        r = nb_plan_perform(&look, admin, f);
+        if (r >= 0)
+                r = nb_claim_take(&look, admin, token, key, ret_other, f);
         /* The old claim has just been deleted, or the refusal was about something else. */
         return r == NB_CLAIM_NONE
                        ? nb_failure_set_http(f, NB_ADMIN_CONFLICT, 409,

@@ -20,6 +20,7 @@
 
 #define NB_LEASES_PATH "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
+#define NB_CLAIM_NAME_PREFIX "node-bootstrap-token-"
 #define NB_CLAIMS_PATH NB_LEASES_PATH "?labelSelector=node-bootstrap%2Fclaim%3Dtrue"
 
 struct nb_claim {
@@ -39,10 +40,9 @@ int nb_claim_take(const struct nb_plan *plan, struct nb_admin *admin,
                   const struct nb_bootstrap_token *token, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_claim, struct nb_failure *f);
 
-/* The same, and waits. */
-int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const uint8_t key[static NB_SHA256_SIZE], struct nb_claim *ret_claim,
-                  struct nb_failure *f);
+enum nb_claim_state nb_claim_judge(const struct nb_claim *claim,
+                                   const struct nb_bootstrap_token *token,
+                                   const uint8_t key[static NB_SHA256_SIZE]);
 
 /* The write that claims the token for a key, and its outcome by the status: 1; 0: there is a claim,
  * or the API server refused it for another reason; or a failure. */

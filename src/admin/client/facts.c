@@ -49,22 +49,23 @@ void nb_facts_add_node(struct nb_plan *plan, const char *node) {
         add_read(plan, NB_READ_NODE, "Node", NB_NODES_PATH "/", node);
 }
 
-static void add_record(struct nb_plan *plan, const char *node) {
+void nb_facts_add_record(struct nb_plan *plan, const char *node) {
         char name[NB_NODE_RECORD_NAME_SIZE];
 
         nb_node_record_name(node, name);
         add_read(plan, NB_READ_RECORD, "the Secret", NB_SECRETS_PATH "/", name);
 }
 
-static void add_policy(struct nb_plan *plan) {
+void nb_facts_add_policy(struct nb_plan *plan) {
         add_read(plan, NB_READ_POLICY, "the ConfigMap",
                  "/api/v1/namespaces/kube-system/configmaps/", NB_POLICY_NAME);
 }
 
-void nb_facts_add_limits(struct nb_plan *plan, const char *node) {
-        add_policy(plan);
+/* A request may have no node (""). */
+static void add_limits(struct nb_plan *plan, const char *node) {
+        nb_facts_add_policy(plan);
         if (node[0])
-                add_record(plan, node);
+                nb_facts_add_record(plan, node);
 }
 
 /* Parses the answer. 1; 0: there is no such object. */
@@ -114,9 +115,9 @@ static int sort_failure(int r, const struct nb_failure *flaw, struct nb_failure 
         return r;
 }
 
-static int take_record(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
-                       struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
-                       struct nb_failure *f) {
+int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
+                         struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
+                         struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_RECORD, &json, ret_flaw);
 
@@ -132,9 +133,9 @@ static int take_record(const struct nb_plan *plan, struct nb_admin *admin, const
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 
-static int take_policy(const struct nb_plan *plan, struct nb_admin *admin,
-                       struct nb_policy *ret_policy, struct nb_failure *ret_flaw,
-                       struct nb_failure *f) {
+int nb_facts_take_policy(const struct nb_plan *plan, struct nb_admin *admin,
+                         struct nb_policy *ret_policy, struct nb_failure *ret_flaw,
+                         struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_POLICY, &json, ret_flaw);
 
@@ -148,32 +149,12 @@ static int take_policy(const struct nb_plan *plan, struct nb_admin *admin,
 
 static int take_limits(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
                        struct nb_limits *limits, struct nb_failure *f) {
-        int r = take_policy(plan, admin, &limits->policy, &limits->policy_flaw, f);
+        int r = nb_facts_take_policy(plan, admin, &limits->policy, &limits->policy_flaw, f);
 
         if (r >= 0 && plan->reads[NB_READ_RECORD])
-                r = take_record(plan, admin, node, &limits->record, &limits->record_flaw, f);
+                r = nb_facts_take_record(plan, admin, node, &limits->record, &limits->record_flaw,
+                                         f);
         return r < 0 ? r : 0;
-}
-
-int nb_facts_read_request(struct nb_admin *admin, const char *name,
-                          struct nb_node_request *ret_request, struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-        int r;
-
-        nb_facts_add_request(&plan, name);
-        r = nb_plan_perform_reads(&plan, admin, f);
-        return r < 0 ? r : nb_facts_take_request(&plan, admin, ret_request, f);
-}
-
-int nb_facts_read_record(struct nb_admin *admin, const char *node,
-                         struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
-                         struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-        int r;
-
-        add_record(&plan, node);
-        r = nb_plan_perform_reads(&plan, admin, f);
-        return r < 0 ? r : take_record(&plan, admin, node, ret_record, ret_flaw, f);
 }
 
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
@@ -181,9 +162,9 @@ int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         int r;
 
-        add_policy(&plan);
-        r = nb_plan_perform_reads(&plan, admin, f);
-        return r < 0 ? r : take_policy(&plan, admin, ret_policy, ret_flaw, f);
+        nb_facts_add_policy(&plan);
+        r = nb_plan_perform(&plan, admin, f);
+        return r < 0 ? r : nb_facts_take_policy(&plan, admin, ret_policy, ret_flaw, f);
 }
 
 static const char *flaw_of(const struct nb_failure *failure) {
@@ -195,21 +176,19 @@ static const char *flaw_of(const struct nb_failure *failure) {
 void nb_client_look_add(struct nb_plan *plan, const char *token_id, const char *node) {
         if (token_id[0])
                 nb_facts_add_token(plan, token_id);
-        nb_facts_add_limits(plan, node);
+        add_limits(plan, node);
         if (node[0])
                 nb_facts_add_node(plan, node);
 }
 
 int nb_client_look_take(const struct nb_plan *plan, struct nb_admin *admin,
-                        const struct nb_node_request *request, bool is_asked,
-                        struct nb_client_look *look, struct nb_failure *f) {
+                        const struct nb_node_request *request, struct nb_client_look *look,
+                        struct nb_failure *f) {
         struct nb_client_case *facts = &look->facts;
         struct nb_limits *limits = &look->limits;
         int r = 0;
 
-        *facts = (struct nb_client_case){ .request = request,
-                                          .proof = NB_ATTESTATION_MISSING,
-                                          .is_asked = is_asked };
+        *facts = (struct nb_client_case){ .request = request, .proof = NB_ATTESTATION_MISSING };
         if (plan->reads[NB_READ_TOKEN])
                 r = nb_facts_take_token(plan, admin, &look->token, f);
         if (r < 0)
@@ -229,19 +208,8 @@ int nb_client_look_take(const struct nb_plan *plan, struct nb_admin *admin,
                 r = nb_facts_take_node(plan, admin, &look->node, f);
         if (r < 0)
                 return r;
-        look->has_node = plan->reads[NB_READ_NODE] && r > 0;
         facts->is_node_ready = look->node.is_ready;
         return (int)nb_client_judge(facts, NB_REASON_TOKEN_USED);
-}
-
-int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
-                   struct nb_client_look *look, struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-        int r;
-
-        nb_client_look_add(&plan, request->token_id, request->node);
-        r = nb_plan_perform_reads(&plan, admin, f);
-        return r < 0 ? r : nb_client_look_take(&plan, admin, request, is_asked, look, f);
 }
 
 void nb_client_look_done(struct nb_client_look *look) {
@@ -252,13 +220,13 @@ void nb_client_look_done(struct nb_client_look *look) {
 
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
         int r = nb_admin_list(admin, "listing the Nodes", NB_NODES_PATH, nb_hosts_add_node, hosts,
-                              NULL, f);
+                              f);
 
         /* What was added last is found first: a message names the record before the claim. */
         hosts->is_incomplete |= r > 0;
         if (r >= 0)
                 r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                                  nb_hosts_add_record, hosts, NULL, f);
+                                  nb_hosts_add_record, hosts, f);
         if (r < 0)
                 return r;
         hosts->is_incomplete |= r > 0;
@@ -267,7 +235,7 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
 }
 
 void nb_serving_look_add(struct nb_plan *plan, const char *node) {
-        nb_facts_add_limits(plan, node);
+        add_limits(plan, node);
         if (node[0])
                 nb_facts_add_node(plan, node);
 }
@@ -297,16 +265,6 @@ int nb_serving_look_take(const struct nb_plan *plan, struct nb_admin *admin,
         return r < 0 ? r : 0;
 }
 
-int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *request,
-                    struct nb_serving_look *look, struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-        int r;
-
-        nb_serving_look_add(&plan, request->node);
-        r = nb_plan_perform_reads(&plan, admin, f);
-        return r < 0 ? r : nb_serving_look_take(&plan, admin, request, look, f);
-}
-
 /* --- Writing --- */
 
 void nb_csr_add_decision(struct nb_plan *plan, const struct nb_node_request *request,
@@ -326,24 +284,6 @@ void nb_csr_add_decision(struct nb_plan *plan, const struct nb_node_request *req
                         request->uid, request->resource_version, type, reason, message);
 }
 
-/* 1: written; 0: the object has changed, or is gone. */
-static int perform_write(const struct nb_plan *plan, struct nb_admin *admin, struct nb_failure *f) {
-        int r = plan->error < 0 ? nb_failure_set_memory(f)
-                                : nb_call_perform(plan->writes[0], admin, f);
-
-        if (r >= 0)
-                r = nb_call_status(plan->writes[0], admin, f);
-        return r < 0 ? r : r < 300;
-}
-
-int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,
-                  const char *reason, const char *message, struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-
-        nb_csr_add_decision(&plan, request, type, reason, message);
-        return perform_write(&plan, admin, f);
-}
-
 void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *uid,
                             const char *resource_version) {
         char path[NB_ADMIN_PATH_MAX] = NB_SECRETS_PATH "/", what[NB_ADMIN_WHAT_MAX];
@@ -358,12 +298,4 @@ void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *
                                "{'apiVersion':'v1','kind':'DeleteOptions',"
                                "'preconditions':{'uid':%s,'resourceVersion':%s}}",
                                uid, resource_version);
-}
-
-int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
-                     const char *resource_version, struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-
-        nb_secret_add_deletion(&plan, name, uid, resource_version);
-        return perform_write(&plan, admin, f);
 }

@@ -29,11 +29,12 @@ enum nb_read {
 };
 _Static_assert(_NB_READ_N <= NB_PLAN_READS_MAX, "a place for each");
 
-/* Add a GET to a plan: of a request; of the Secret of a token; of the policy and the record of a
- * node ("": none); of a Node. */
+/* Add a GET to a plan: of a request; of the Secret of a token; of the policy; of the record of a
+ * node; of a Node. */
 void nb_facts_add_request(struct nb_plan *plan, const char *name);
 void nb_facts_add_token(struct nb_plan *plan, const char *id);
-void nb_facts_add_limits(struct nb_plan *plan, const char *node);
+void nb_facts_add_policy(struct nb_plan *plan);
+void nb_facts_add_record(struct nb_plan *plan, const char *node);
 void nb_facts_add_node(struct nb_plan *plan, const char *node);
 
 /* The answer of the GET. 1: read; 0: the object does not exist, or has a flaw. A Secret that is not
@@ -46,15 +47,15 @@ int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
 int nb_facts_take_node(const struct nb_plan *plan, struct nb_admin *admin,
                        struct nb_node_facts *ret_node, struct nb_failure *f);
 
-/* The same, and wait. */
-int nb_facts_read_request(struct nb_admin *admin, const char *name,
-                          struct nb_node_request *ret_request, struct nb_failure *f);
-int nb_facts_read_record(struct nb_admin *admin, const char *node,
+int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
 
 /* A policy that does not exist has a flaw as well: somebody may have deleted the one that requires
- * proofs. Otherwise as above. */
+ * proofs. Otherwise as above. The second function also sends the GET, and waits. */
+int nb_facts_take_policy(const struct nb_plan *plan, struct nb_admin *admin,
+                         struct nb_policy *ret_policy, struct nb_failure *ret_flaw,
+                         struct nb_failure *f);
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f);
 
@@ -68,7 +69,6 @@ struct nb_client_look {
         struct nb_client_case facts; /* points into the members below */
         struct nb_bootstrap_token token;
         struct nb_limits limits;
-        bool has_node;
         struct nb_node_facts node;
 };
 
@@ -77,10 +77,8 @@ struct nb_client_look {
  * zero, and the caller calls nb_client_look_done(). */
 void nb_client_look_add(struct nb_plan *plan, const char *token_id, const char *node);
 int nb_client_look_take(const struct nb_plan *plan, struct nb_admin *admin,
-                        const struct nb_node_request *request, bool is_asked,
-                        struct nb_client_look *look, struct nb_failure *f);
-int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
-                   struct nb_client_look *look, struct nb_failure *f); /* waits */
+                        const struct nb_node_request *request, struct nb_client_look *look,
+                        struct nb_failure *f);
 void nb_client_look_done(struct nb_client_look *look);
 
 struct nb_serving_look {
@@ -94,8 +92,6 @@ void nb_serving_look_add(struct nb_plan *plan, const char *node);
 int nb_serving_look_take(const struct nb_plan *plan, struct nb_admin *admin,
                          const struct nb_node_request *request, struct nb_serving_look *look,
                          struct nb_failure *f);
-int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *request,
-                    struct nb_serving_look *look, struct nb_failure *f); /* waits */
 
 /* Adds what nodes have to an empty snapshot. 0. */
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f);
@@ -107,9 +103,3 @@ void nb_csr_add_decision(struct nb_plan *plan, const struct nb_node_request *req
                          const char *type, const char *reason, const char *message);
 void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *uid,
                             const char *resource_version);
-
-/* The same, and wait. 1; 0 if the object was changed or deleted since. */
-int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,
-                  const char *reason, const char *message, struct nb_failure *f);
-int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
-                     const char *resource_version, struct nb_failure *f);

@@ -14,11 +14,16 @@
 
 /* --- Failures --- */
 
+static void want_list(struct nb_watch *watch) {
+        if (!watch->wants_list)
+                watch->stale_ms = nb_now_ms();
+        watch->wants_list = true;
+        watch->version[0] = '\0';
+}
+
 static void try_later(struct nb_watch *watch, bool wants_list) {
-        if (wants_list) {
-                watch->wants_list = true;
-                watch->version[0] = '\0';
-        }
+        if (wants_list)
+                want_list(watch);
         watch->n_restarts++;
         watch->due_ms = nb_now_ms() + nb_backoff_ms(watch->attempt++, NB_WATCH_RETRY_FIRST_MS,
                                                     NB_WATCH_RETRY_CAP_MS, nb_random());
@@ -287,14 +292,14 @@ bool nb_watch_is_current(const struct nb_watch *watch) {
         return watch->is_listed && !watch->wants_list && watch->failure.code == NB_NONE;
 }
 
-bool nb_watch_is_healthy(const struct nb_watch *watch) {
-        return watch->is_listed && watch->failure.code == NB_NONE && !watch->is_stalled;
+bool nb_watch_is_healthy(const struct nb_watch *watch, uint64_t now_ms) {
+        return watch->is_listed && watch->failure.code == NB_NONE && !watch->is_stalled &&
+               (!watch->wants_list || now_ms < watch->stale_ms + NB_WATCH_OLD_MS);
 }
 
 void nb_watch_list_again(struct nb_watch *watch) {
         nb_watch_stop(watch);
-        watch->wants_list = true;
-        watch->version[0] = '\0';
+        want_list(watch);
 }
 
 void nb_watch_stop(struct nb_watch *watch) {

@@ -68,6 +68,7 @@ struct nb_watch {
         unsigned attempt;
         bool is_listed; /* at least once */
         bool wants_list;
+        uint64_t stale_ms;         /* since when it has wanted a list */
         bool is_stalled;           /* nothing arrived in time; until something does */
         uint64_t n_restarts;       /* failures so far */
         struct nb_failure failure; /* of the last attempt; NB_NONE if it succeeded */
@@ -90,8 +91,9 @@ uint64_t nb_watch_due(const struct nb_watch *watch);
 /* Whether the objects are known as they are now, but for events that have not arrived. */
 bool nb_watch_is_current(const struct nb_watch *watch);
 
-/* Whether events arrive as they should. */
-bool nb_watch_is_healthy(const struct nb_watch *watch);
+/* Whether events arrive as they should, and what is known is not old. */
+#define NB_WATCH_OLD_MS 30000 /* until a list that replaces a watch has to be complete */
+bool nb_watch_is_healthy(const struct nb_watch *watch, uint64_t now_ms);
 
 /* Disconnects, and lists all objects again at the next nb_watch_run(). */
 void nb_watch_list_again(struct nb_watch *watch);

@@ -216,7 +216,7 @@ static int visit_secret(void *userdata, struct nb_json *item) {
 static int check_tokens(struct verification *verification, struct nb_failure *f) {
         int r = nb_admin_list(verification->admin, "listing the tokens",
                               NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret,
-                              verification, NULL, f);
+                              verification, f);
         const unsigned n_left_out = verification->n_signing > NB_SIGNATURES_MAX
                                             ? verification->n_signing - NB_SIGNATURES_MAX
                                             : 0;
@@ -365,7 +365,7 @@ static int check_policy(struct verification *verification, struct nb_failure *f)
         if (r >= 0 && verification->policy.serving_prefixes[0])
                 r = nb_admin_list(verification->admin, "listing the ServiceCIDRs",
                                   "/apis/networking.k8s.io/v1/servicecidrs", visit_networks,
-                                  verification, NULL, f);
+                                  verification, f);
         if (r < 0 && f->code != NB_ADMIN_MISSING)
                 return r;
         nb_failure_clear(f);
@@ -442,7 +442,7 @@ static int visit_request(void *userdata, struct nb_json *item) {
 static int check_requests(struct verification *verification, struct nb_failure *f) {
         char oldest[NB_RFC3339_SIZE];
         int r = nb_admin_list(verification->admin, "listing the requests", NB_CSRS_PATH,
-                              visit_request, verification, NULL, f);
+                              visit_request, verification, f);
 
         if (r < 0)
                 return r;

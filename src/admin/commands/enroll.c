@@ -146,9 +146,15 @@ static int set_all_names(struct enrollment *enrollment, struct nb_failure *f) {
  * were empty. */
 static int read_record(struct nb_admin *admin, struct enrollment *enrollment, bool is_forced,
                        struct nb_failure *f) {
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         struct nb_failure unusable = { 0 };
-        int r = nb_facts_read_record(admin, enrollment->node, &enrollment->record, &unusable, f);
+        int r;
 
+        nb_facts_add_record(&plan, enrollment->node);
+        r = nb_plan_perform(&plan, admin, f);
+        if (r >= 0)
+                r = nb_facts_take_record(&plan, admin, enrollment->node, &enrollment->record,
+                                         &unusable, f);
         if (r < 0)
                 return r;
         NB_TEXT_COPY(enrollment->record.node, enrollment->node);
@@ -299,7 +305,7 @@ static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
         /* Without a key, the node does not need a proof. */
         if (r >= 0 && enroll->has_key)
                 r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                                  visit_key, enroll, NULL, f);
+                                  visit_key, enroll, f);
         if (r >= 0 && enroll->has_key)
                 r = nb_automatic_approval_refuse(&enroll->admin,
                                                  NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
@@ -414,7 +420,7 @@ static int print_record(void *userdata, struct nb_json *item) {
 int nb_enroll_list(struct nb_admin *admin, struct nb_failure *f) {
         bool is_showing = false;
         int r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH, print_record,
-                              &is_showing, NULL, f);
+                              &is_showing, f);
 
         return r < 0 ? r : 0;
 }

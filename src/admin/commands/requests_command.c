@@ -158,7 +158,7 @@ static int collect(struct requests *requests, struct nb_failure *f) {
                 r = nb_known_read(&requests->admin, &requests->known, f);
         if (r >= 0)
                 r = nb_admin_list(&requests->admin, "listing certificate signing requests",
-                                  NB_CSRS_PATH, collect_request, requests, NULL, f);
+                                  NB_CSRS_PATH, collect_request, requests, f);
         return r < 0 ? r : 0;
 }
 
@@ -368,13 +368,16 @@ static int write_decision(struct requests *requests, const struct nb_node_reques
                           struct nb_failure *f) {
         const bool is_denying = requests->is_denying;
         const char *done = is_denying ? "denied" : "approved";
-        int r = nb_csr_decide(&requests->admin, request, is_denying ? "Denied" : "Approved",
-                              is_denying ? "DeniedByAdministrator" : NB_APPROVED_BY_COMMAND,
-                              "Decided with node-bootstrap-admin requests", f);
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
+        int r;
 
+        nb_csr_add_decision(&plan, request, is_denying ? "Denied" : "Approved",
+                            is_denying ? "DeniedByAdministrator" : NB_APPROVED_BY_COMMAND,
+                            "Decided with node-bootstrap-admin requests");
+        r = nb_plan_perform(&plan, &requests->admin, f);
         if (r < 0)
                 return r;
-        if (r == 0)
+        if (r >= 300)
                 return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
                                       "CSR %s changed or was deleted since it was read; it was not "
                                       "%s",
@@ -404,6 +407,7 @@ static int report_decided(const struct requests *requests, const struct nb_node_
 static int decide_request(struct requests *requests, const char *name, bool is_rehearsal,
                           struct nb_failure *f) {
         _cleanup_(nb_review_freep) struct nb_review *review = calloc(1, sizeof(*review));
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         struct nb_admin *admin = &requests->admin;
         struct nb_node_request *request;
         int r;
@@ -411,7 +415,10 @@ static int decide_request(struct requests *requests, const char *name, bool is_r
         if (!review)
                 return nb_failure_set_memory(f);
         request = &review->request;
-        r = nb_facts_read_request(admin, name, request, f);
+        nb_facts_add_request(&plan, name);
+        r = nb_plan_perform(&plan, admin, f);
+        if (r >= 0)
+                r = nb_facts_take_request(&plan, admin, request, f);
         if (r < 0)
                 return r;
         if (r == 0)
@@ -425,7 +432,8 @@ static int decide_request(struct requests *requests, const char *name, bool is_r
         if (request->state != NB_CSR_STATE_PENDING)
                 return report_decided(requests, request, is_rehearsal, f);
         if (!requests->is_denying) {
-                r = nb_review_read(admin, review, !is_rehearsal, requests->is_forced, f);
+                r = nb_review_read(admin, &requests->known, review, !is_rehearsal,
+                                   requests->is_forced, f);
                 if (r >= 0)
                         r = verify_unsuspicious(requests, review, f);
         }

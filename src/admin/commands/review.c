@@ -209,13 +209,42 @@ int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_
         int r = nb_facts_read_policy(admin, &ret_known->policy, &ret_known->policy_flaw, f);
 
         for (size_t i = 0; i < N_ELEMENTS(lists) && r >= 0; i++)
-                r = nb_admin_list(admin, lists[i][0], lists[i][1], keep_item, ret_known, NULL, f);
+                r = nb_admin_list(admin, lists[i][0], lists[i][1], keep_item, ret_known, f);
+        return r < 0 ? r : 0;
+}
+
+/* The same, of what concerns one request. */
+static int read_known(struct nb_admin *admin, const struct nb_node_request *request,
+                      struct nb_known *known, struct nb_failure *f) {
+        static const enum nb_read reads[] = { NB_READ_TOKEN, NB_READ_RECORD, NB_READ_CLAIM };
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
+        int r;
+
+        nb_facts_add_policy(&plan);
+        if (request->node[0])
+                nb_facts_add_record(&plan, request->node);
+        if (request->token_id[0]) {
+                nb_facts_add_token(&plan, request->token_id);
+                nb_claim_add_read(&plan, request->token_id);
+        }
+        r = nb_plan_perform(&plan, admin, f);
+        if (r >= 0)
+                r = nb_facts_take_policy(&plan, admin, &known->policy, &known->policy_flaw, f);
+        for (size_t i = 0; i < N_ELEMENTS(reads) && r >= 0; i++) {
+                _cleanup_(nb_json_done) struct nb_json json = { 0 };
+                struct nb_admin_call *call = plan.reads[reads[i]];
+
+                r = call ? nb_call_read(call, admin, &json, f) : 0;
+                if (r > 0)
+                        r = keep_item(known, &json);
+        }
         return r < 0 ? r : 0;
 }
 
 void nb_known_done(struct nb_known *known) {
         tdestroy(known->items, free);
         nb_hosts_done(&known->hosts);
+        *known = (struct nb_known){ 0 };
 }
 
 /* The record of the node, and why it cannot be used. */
@@ -238,28 +267,17 @@ static const char *policy_flaw_of(const struct nb_known *known) {
         return known->policy_flaw.code != NB_NONE ? known->policy_flaw.detail : NULL;
 }
 
-static enum nb_claim_state judge_claim(const struct nb_claim *claim,
-                                       const struct nb_bootstrap_token *token,
-                                       const uint8_t key[static NB_SHA256_SIZE]) {
-        char holder[sizeof(claim->key)];
-
-        nb_hex_encode(key, NB_SHA256_SIZE, holder);
-        return strcmp(claim->token_uid, token->uid) != 0 ? NB_CLAIM_FOREIGN
-               : strcmp(claim->key, holder) != 0         ? NB_CLAIM_OTHER
-                                                         : NB_CLAIM_OWN;
-}
-
 static void guess_client(const struct nb_known *known, struct nb_review *review) {
         const struct nb_node_request *request = &review->request;
         const struct known_item *token = find_item(known, NB_TOKEN_SECRET_NAME_PREFIX,
                                                    request->token_id);
-        const struct known_item *claim = find_item(known, "node-bootstrap-token-",
-                                                   request->token_id);
+        const struct known_item *claim = find_item(known, NB_CLAIM_NAME_PREFIX, request->token_id);
         struct nb_client_case *facts = &review->client;
 
         *facts = (struct nb_client_case){
                 .request = request,
-                .token = token && !token->token.flaw ? &token->token : NULL,
+                .token = token && token->flaw.code == NB_NONE && !token->token.flaw ? &token->token
+                                                                                    : NULL,
                 .proof = NB_ATTESTATION_MISSING,
                 .is_proof_required = known->policy.is_proof_required,
                 .policy_flaw = policy_flaw_of(known),
@@ -271,7 +289,7 @@ static void guess_client(const struct nb_known *known, struct nb_review *review)
                 facts->proof = nb_attestation_verify(request->pem, request->pem_len,
                                                      request->token_id, facts->record->public_key);
         if (claim && facts->token && !strcmp(facts->token->node, request->node)) {
-                facts->claim = judge_claim(&claim->claim, facts->token, request->facts.key);
+                facts->claim = nb_claim_judge(&claim->claim, facts->token, request->facts.key);
                 facts->claimed_by = claim->claim.csr_name;
         }
         review->needs_node = nb_client_judge(facts, NB_REASON_NODE_READY) == NB_REASON_NONE;
@@ -341,7 +359,7 @@ int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct n
         return 0;
 }
 
-/* --- Facts that are read --- */
+/* --- The claim --- */
 
 struct search {
         struct nb_review *review;
@@ -368,25 +386,16 @@ static int find_approved(void *userdata, struct nb_json *item) {
         return 0;
 }
 
-/* Reads the claim of a bound token. */
-static int read_claim(struct nb_admin *admin, struct nb_review *review, struct nb_claim *ret_other,
-                      struct nb_failure *f) {
-        struct nb_client_case *facts = &review->client;
-        int r = nb_claim_look(admin, facts->token, review->request.facts.key, ret_other, f);
-
-        if (r >= 0)
-                facts->claim = (enum nb_claim_state)r;
-        return r;
-}
-
 static int make_claim(struct nb_admin *admin, struct nb_review *review, bool is_forced,
                       struct nb_claim *ret_other, struct nb_failure *f) {
         const struct nb_node_request *request = &review->request;
         struct nb_client_case *facts = &review->client;
         struct search search = { review, ret_other };
-        int r = nb_admin_list(admin, "listing certificate signing requests", NB_CSRS_PATH,
-                              find_approved, &search, NULL, f);
+        int r;
 
+        facts->claimed_by = ret_other->csr_name;
+        r = nb_admin_list(admin, "listing certificate signing requests", NB_CSRS_PATH,
+                          find_approved, &search, f);
         if (r < 0 || facts->claim == NB_CLAIM_OTHER)
                 return r < 0 ? r : 0;
         if (r > 0 && !is_forced)
@@ -400,53 +409,24 @@ static int make_claim(struct nb_admin *admin, struct nb_review *review, bool is_
         return r;
 }
 
-static void look_freep(struct nb_client_look **look) {
-        if (*look)
-                nb_client_look_done(*look);
-        free(*look);
-}
-
-static int read_client(struct nb_admin *admin, struct nb_review *review, bool is_claiming,
-                       bool is_forced, struct nb_failure *f) {
-        _cleanup_(look_freep) struct nb_client_look *look = calloc(1, sizeof(*look));
-        struct nb_client_case *facts = &review->client;
+int nb_review_read(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
+                   bool is_claiming, bool is_forced, struct nb_failure *f) {
+        const struct nb_client_case *facts = &review->client;
         struct nb_claim other = { 0 };
-        bool is_bound;
         int r;
 
-        if (!look)
-                return nb_failure_set_memory(f);
-        r = nb_client_look(admin, &review->request, true, look, f);
+        nb_known_done(known);
+        r = read_known(admin, &review->request, known, f);
         if (r < 0)
                 return r;
-        *facts = look->facts;
-        facts->claimed_by = other.csr_name;
-        is_bound = facts->token && review->request.node[0] &&
-                   !strcmp(facts->token->node, review->request.node);
-        if (is_bound)
-                r = read_claim(admin, review, &other, f);
-        if (r >= 0)
-                judge_client(review, &look->limits.policy);
-        if (r >= 0 && is_bound && is_claiming && nb_review_permits(review, is_forced)) {
-                r = make_claim(admin, review, is_forced, &other, f);
-                judge_client(review, &look->limits.policy);
-        }
-        review->client = (struct nb_client_case){ 0 }; /* it points to what is freed here */
-        review->description = "";
+        nb_review_guess(known, review);
+        r = nb_review_with_node(admin, known, review, f);
+        if (r < 0 || !is_claiming || !facts->token || !facts->token->node[0] ||
+            strcmp(facts->token->node, review->request.node) != 0 ||
+            !nb_review_permits(review, is_forced))
+                return r;
+        r = make_claim(admin, review, is_forced, &other, f);
+        judge_client(review, &known->policy);
+        review->client.claimed_by = "";
         return r;
-}
-
-int nb_review_read(struct nb_admin *admin, struct nb_review *review, bool is_claiming,
-                   bool is_forced, struct nb_failure *f) {
-        _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
-        _cleanup_(nb_freep) struct nb_serving_look *look = NULL;
-        int r;
-
-        if (review->request.kind == NB_NODE_REQUEST_CLIENT)
-                return read_client(admin, review, is_claiming, is_forced, f);
-        look = calloc(1, sizeof(*look));
-        if (!look)
-                return nb_failure_set_memory(f);
-        r = nb_serving_look(admin, &review->request, look, f);
-        return r < 0 ? r : review_serving(admin, &hosts, &look->facts, review, f);
 }

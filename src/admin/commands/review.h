@@ -56,7 +56,7 @@ void nb_review_guess(const struct nb_known *known, struct nb_review *review);
 int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
                         struct nb_failure *f);
 
-/* Reads all facts, and judges. With `is_claiming`, if the request is permitted so far, also makes
- * the claim of a bound token: such a token is for one use, whoever approves. */
-int nb_review_read(struct nb_admin *admin, struct nb_review *review, bool is_claiming,
-                   bool is_forced, struct nb_failure *f);
+/* Reads all facts for it into `known`, and judges. With `is_claiming`, if the request is permitted
+ * so far, also makes the claim of a bound token: such a token is for one use, whoever approves. */
+int nb_review_read(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
+                   bool is_claiming, bool is_forced, struct nb_failure *f);

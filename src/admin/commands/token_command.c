@@ -13,10 +13,14 @@
 #define FORM "%-23s   %-22s %-24s %-30s %-50s %s\n"
 
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f) {
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         char name[64];
+        int r;
 
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%.*s", NB_TOKEN_ID_LEN, id);
-        return nb_secret_delete(admin, name, NULL, NULL, f);
+        nb_secret_add_deletion(&plan, name, NULL, NULL);
+        r = nb_plan_perform(&plan, admin, f);
+        return r < 0 ? r : r < 300;
 }
 
 /* --- Listing --- */
@@ -58,7 +62,7 @@ int nb_token_list(struct nb_admin *admin, struct nb_failure *f) {
         bool has_header = false;
         int r = nb_admin_list(admin, "listing the tokens",
                               NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret,
-                              &has_header, NULL, f);
+                              &has_header, f);
 
         return r < 0 ? r : 0;
 }
@@ -136,7 +140,7 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (revocation.node)
                 r = nb_admin_list(&admin, "listing the tokens",
                                   NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
-                                  &revocation, NULL, f);
+                                  &revocation, f);
         if (r >= 0 && revocation.node && revocation.n == 0)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
                                            "there is no bound token for the node '%s'",

@@ -32,8 +32,8 @@
 #include "os/options.h"
 
 #define NB_CONTROLLER_PARTS_MAX 4
-#define NB_CONTROLLER_WATCHES_MAX 7
-#define NB_CONTROLLER_SLOTS_MAX 10 /* work that waits for answers at the same time */
+#define NB_CONTROLLER_WATCHES_MAX 10 /* with the lists */
+#define NB_CONTROLLER_SLOTS_MAX 10   /* work that waits for answers at the same time */
 #define NB_CONTROLLER_BUCKETS_N 4096
 #define NB_CONTROLLER_PARTIES_N 256
 
@@ -74,6 +74,7 @@ struct nb_request_record {
         bool is_judged;       /* once it was approved: whether its token allows that */
         bool is_over;         /* the record is freed when the work has ended */
         bool is_by_others;    /* somebody else approved it */
+        bool is_others;       /* pending, and for somebody else to approve: it is only counted */
         /* Of the token that is claimed for this CSR ("": none is), or is being claimed. */
         char claimed_uid[64], claiming_uid[64];
         /* For decision.h. */
@@ -140,8 +141,9 @@ struct nb_controller_settings {
 
 /* The Lease that makes one of several controllers the leader (lease.h). */
 struct nb_lease {
-        struct nb_admin_call call; /* that is under way */
-        uint64_t sent_ms;
+        struct nb_plan plan;
+        bool is_running;          /* the plan */
+        uint64_t now_ms, sent_ms; /* of this run; of the write */
         struct nb_election election;
         char version[64];      /* resourceVersion that was read or written last; "": not known */
         long long transitions; /* as they were read last */
@@ -190,7 +192,7 @@ struct nb_controller {
                 struct nb_work *work; /* that runs, or waits for an answer; NULL: none does */
                 struct nb_plan plan;
         } slots[NB_CONTROLLER_SLOTS_MAX];
-        bool is_blocked; /* there is no slot for the work whose turn it is */
+        bool is_blocked; /* no work may have a slot now */
         bool is_leading; /* holds the Lease, all lists are complete, and requests are watched */
         bool is_clock_reported;
         /* The snapshot for requests for serving certificates, which wait while the next one is
@@ -207,8 +209,8 @@ struct nb_controller {
         const struct nb_part *deciders[_NB_NODE_REQUEST_KIND_N]; /* those of them; NULL: none */
         struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
         size_t n_watches;
-        struct nb_watch lists[_NB_CONTROLLER_LISTS_N]; /* which are read when they are needed */
-        uint64_t resume_ms; /* no work until then, since the API server does not answer */
+        struct nb_watch *lists; /* behind them: enum nb_controller_list */
+        uint64_t resume_ms;     /* no work until then, since the API server does not answer */
         /* Limits of Events and of lines of the log: for each reason in all, and for what one party
          * causes (decision.c). */
         struct nb_rate reports[_NB_NODE_REQUEST_KIND_N][_NB_REASON_N];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,19 +23,21 @@ const struct nb_election_waits nb_lease_waits = { .renew_ms = 5000,
                                                   .expire_ms = NB_LEASE_DURATION_SEC * 1000,
                                                   .held_ms = 10000 };
 
-/* Begins to create or change the Lease. */
-static void prepare_lease(struct nb_controller *controller, const char *holder) {
+static struct nb_admin_call *limit_time(struct nb_admin_call *call) {
+        if (call)
+                call->timeout_ms = CALL_MS;
+        return call;
+}
+
+static void add_write(struct nb_controller *controller, struct nb_plan *plan, const char *holder) {
         struct nb_lease *lease = &controller->lease;
-        struct nb_admin_call *call = &lease->call;
         const bool exists = lease->version[0];
+        struct nb_admin_call *call = limit_time(nb_plan_write(
+                plan, exists ? "PATCH" : "POST", exists ? PATH : NB_LEASES_PATH, WHAT));
         char now[NB_RFC3339_SIZE], micro[NB_RFC3339_SIZE + 8];
 
-        nb_call_done(call);
-        call->method = exists ? "PATCH" : "POST";
-        call->timeout_ms = CALL_MS;
-        snprintf(call->path, sizeof(call->path), "%s", exists ? PATH : NB_LEASES_PATH);
-        snprintf(call->what, sizeof(call->what), WHAT);
-        call->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_BODY_MAX);
+        if (!call)
+                return;
         nb_time_format(nb_admin_time(&controller->admin), now);
         snprintf(micro, sizeof(micro), "%.19s.000000Z", now); /* metav1.MicroTime */
         nb_json_format(&call->body,
@@ -56,22 +57,6 @@ static void prepare_lease(struct nb_controller *controller, const char *holder) 
         lease->sent_ms = nb_now_ms();
 }
 
-static int write_lease(struct nb_controller *controller, const char *holder, struct nb_failure *f) {
-        prepare_lease(controller, holder);
-        return nb_call_start(&controller->lease.call, &controller->admin, f);
-}
-
-static int read_lease(struct nb_controller *controller, struct nb_failure *f) {
-        struct nb_admin_call *call = &controller->lease.call;
-
-        nb_call_done(call);
-        call->method = "GET";
-        call->timeout_ms = CALL_MS;
-        snprintf(call->path, sizeof(call->path), PATH);
-        snprintf(call->what, sizeof(call->what), WHAT);
-        return nb_call_start(call, &controller->admin, f);
-}
-
 /* Without this line a standby looks like a controller that hangs. */
 static void log_standby(struct nb_lease *lease, const char *holder) {
         char leader[sizeof(lease->leader)];
@@ -83,13 +68,30 @@ static void log_standby(struct nb_lease *lease, const char *holder) {
         NB_TEXT_COPY(lease->leader, leader);
 }
 
-/* 1: another controller holds it; 0: it is being taken. */
-static int observe_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
+/* --- Steps --- */
+
+static int begin_election(void *userdata, struct nb_plan *plan) {
+        struct nb_controller *controller = userdata;
+        const struct nb_lease *lease = &controller->lease;
+
+        if (lease->election.is_held && lease->version[0])
+                add_write(controller, plan, controller->identity);
+        else
+                (void)limit_time(nb_plan_read(plan, 0, PATH, WHAT));
+        return 0;
+}
+
+/* The Lease was read, if this controller does not hold it. */
+static int judge_lease(void *userdata, struct nb_plan *plan, struct nb_failure *f) {
+        struct nb_controller *controller = userdata;
         struct nb_lease *lease = &controller->lease;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         const char *holder = NULL;
-        int r = nb_call_read(&lease->call, &controller->admin, &json, f);
+        int r;
 
+        if (!plan->reads[0])
+                return 0;
+        r = nb_call_read(plan->reads[0], &controller->admin, &json, f);
         lease->version[0] = '\0';
         lease->transitions = 0;
         if (r > 0) {
@@ -103,28 +105,24 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
                 return r;
         lease->is_own = holder && strcmp(holder, controller->identity) == 0;
         if (nb_election_observe(&lease->election, &nb_lease_waits, lease->version,
-                                !holder || !holder[0] || lease->is_own, now_ms)) {
-                r = write_lease(controller, controller->identity, f);
-                return r < 0 ? r : 0;
-        }
-        assert(holder); /* a Lease that nobody holds is taken */
-        log_standby(lease, holder);
-        return 1;
+                                !holder || !holder[0] || lease->is_own, lease->now_ms))
+                add_write(controller, plan, controller->identity);
+        else
+                log_standby(lease, holder ? holder : "");
+        return 0;
 }
 
-/* 1; 0: it is read again. */
-static int note_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
+static int note_lease(void *userdata, struct nb_plan *plan _unused_,
+                      const struct nb_admin_call *call, int r, struct nb_failure *f) {
+        struct nb_controller *controller = userdata;
         struct nb_lease *lease = &controller->lease;
-        struct nb_buffer *body = &lease->call.answer.body;
+        const struct nb_buffer *body = &call->answer.body;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_call_status(&lease->call, &controller->admin, f);
 
         lease->version[0] = '\0';
         /* It may be this controller that was faster, with a call whose answer was lost. */
-        if (r >= 300 && lease->election.is_held) {
-                r = read_lease(controller, f);
-                return r < 0 ? r : 0;
-        }
+        if (r >= 300 && lease->election.is_held)
+                return -EAGAIN;
         if (r >= 0 && r < 300) {
                 json = nb_admin_parse(body->data, body->len, WHAT, f);
                 nb_json_copy(&json, "metadata.resourceVersion", lease->version,
@@ -133,44 +131,45 @@ static int note_lease(struct nb_controller *controller, uint64_t now_ms, struct 
         }
         if (r < 0)
                 return r;
-        nb_election_note(&lease->election, &nb_lease_waits, r < 300, lease->sent_ms, now_ms);
+        nb_election_note(&lease->election, &nb_lease_waits, r < 300, lease->sent_ms, lease->now_ms);
         lease->is_own = r < 300;
         lease->leader[0] = '\0';
-        return 1;
+        return 0;
 }
+
+static const struct nb_plan_steps steps = { begin_election, judge_lease, note_lease, NULL };
+
+/* --- Running --- */
 
 uint64_t nb_lease_due(const struct nb_controller *controller) {
         const struct nb_lease *lease = &controller->lease;
         const struct nb_election *election = &lease->election;
         const uint64_t end_ms = election->is_held ? election->renewed_ms + nb_lease_waits.held_ms
                                                   : NB_TIME_INFINITE;
-        const uint64_t due_ms = lease->call.is_answered ? 0
-                                : lease->call.transfer  ? NB_TIME_INFINITE
-                                                        : election->due_ms;
+        const uint64_t due_ms = !lease->is_running                ? election->due_ms
+                                : nb_plan_count(&lease->plan) > 0 ? NB_TIME_INFINITE
+                                                                  : 0;
 
         return due_ms < end_ms ? due_ms : end_ms;
 }
 
-static int run_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
+void nb_lease_interrupt(struct nb_controller *controller) {
+        nb_plan_done(&controller->lease.plan);
+        controller->lease.is_running = false;
+}
+
+static int run_plan(struct nb_controller *controller, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
         int r;
 
-        /* Also if the answer to the renewal is missing. */
-        if (lease->election.is_held &&
-            !nb_election_is_leader(&lease->election, &nb_lease_waits, now_ms))
-                return nb_failure_set(f, NB_ADMIN_UNREACHABLE, 0,
-                                      WHAT ": it was not renewed for %llu s, so this controller "
-                                           "gives it up",
-                                      (unsigned long long)nb_lease_waits.held_ms / 1000);
-        if (lease->call.is_answered)
-                r = strcmp(lease->call.method, "GET") == 0 ? observe_lease(controller, now_ms, f)
-                                                           : note_lease(controller, now_ms, f);
-        else {
-                r = lease->election.is_held && lease->version[0]
-                            ? write_lease(controller, controller->identity, f)
-                            : read_lease(controller, f);
-                return r < 0 ? r : 0;
-        }
+        do {
+                if (!lease->is_running)
+                        (void)steps.begin(controller, &lease->plan);
+                lease->is_running = true;
+                r = nb_plan_run(&lease->plan, &controller->admin, &steps, controller, 1, true, f);
+                if (r != 0)
+                        nb_lease_interrupt(controller);
+        } while (r == -EAGAIN && f->code == NB_NONE);
         return r;
 }
 
@@ -180,15 +179,22 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
 
         if (now_ms < nb_lease_due(controller))
                 return 0;
+        lease->now_ms = now_ms;
         /* A dry run changes nothing, so it needs no Lease. */
         if (controller->settings.is_dry_run) {
                 nb_election_note(&lease->election, &nb_lease_waits, 1, now_ms, now_ms);
                 return 1;
         }
-        r = run_lease(controller, now_ms, f);
-        if (r == 0)
-                return 0;
-        nb_call_done(&lease->call);
+        /* Also if the answer to the renewal is missing. */
+        if (lease->election.is_held &&
+            !nb_election_is_leader(&lease->election, &nb_lease_waits, now_ms)) {
+                nb_lease_interrupt(controller);
+                r = nb_failure_set(f, NB_ADMIN_UNREACHABLE, 0,
+                                   WHAT ": it was not renewed for %llu s, so this controller "
+                                        "gives it up",
+                                   (unsigned long long)nb_lease_waits.held_ms / 1000);
+        } else
+                r = run_plan(controller, f);
         if (r < 0) {
                 lease->version[0] = '\0';
                 nb_election_note(&lease->election, &nb_lease_waits, r, 0, now_ms);
@@ -200,11 +206,12 @@ void nb_lease_release(struct nb_controller *controller) {
         struct nb_lease *lease = &controller->lease;
         struct nb_failure ignored = { 0 };
 
-        nb_call_done(&lease->call);
+        nb_lease_interrupt(controller);
         if (lease->election.is_held && lease->version[0]) {
-                prepare_lease(controller, "");
-                (void)nb_call_perform(&lease->call, &controller->admin, &ignored);
+                add_write(controller, &lease->plan, "");
+                if (lease->plan.n_writes > 0)
+                        (void)nb_call_perform(lease->plan.writes[0], &controller->admin, &ignored);
         }
-        nb_call_done(&lease->call);
+        nb_lease_interrupt(controller);
         lease->election.is_held = false;
 }

@@ -15,5 +15,8 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
 /* When nb_lease_run() has something to do. */
 uint64_t nb_lease_due(const struct nb_controller *controller);
 
+/* Ends its calls, since their connections are about to be closed. They are begun again. */
+void nb_lease_interrupt(struct nb_controller *controller);
+
 /* Lets another controller take the Lease at once, if this call succeeds. */
 void nb_lease_release(struct nb_controller *controller);

@@ -21,13 +21,11 @@
 static void interrupt_calls(void *userdata) {
         struct nb_controller *controller = userdata;
 
-        for (size_t i = 0; i < controller->n_watches; i++)
+        for (size_t i = 0; i < N_ELEMENTS(controller->watches); i++)
                 nb_watch_stop(&controller->watches[i]);
         for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++)
                 nb_plan_interrupt(&controller->slots[i].plan);
-        for (size_t i = 0; i < _NB_CONTROLLER_LISTS_N; i++)
-                nb_watch_stop(&controller->lists[i]);
-        nb_call_done(&controller->lease.call);
+        nb_lease_interrupt(controller);
 }
 
 /* --- Leadership --- */
@@ -45,11 +43,13 @@ static bool is_informed(const struct nb_controller *controller) {
         return true;
 }
 
-/* Objects that decide on a request, or on its turn, are listed before the requests. */
+/* Objects that decide on a request, or on its turn, are listed before the requests. A leader reads
+ * the other lists as well. */
 static size_t count_begun(const struct nb_controller *controller) {
+        const size_t n_lists = controller->is_leading ? _NB_CONTROLLER_LISTS_N : 0;
         size_t n = 0;
 
-        while (n < controller->n_watches && controller->watches[n++].is_listed)
+        while (n < controller->n_watches + n_lists && controller->watches[n++].is_listed)
                 ;
         return n;
 }
@@ -103,19 +103,14 @@ static int run_watches(struct nb_controller *controller) {
                         r = nb_controller_renew_credential(controller,
                                                            &controller->watches[i].failure);
         }
-        for (size_t i = 0; i < _NB_CONTROLLER_LISTS_N && controller->is_leading && r >= 0; i++)
-                r = nb_watch_run(&controller->lists[i], &controller->admin, nb_now_ms());
         return r;
 }
 
 static void end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
         if (nb_controller_take_answer(controller, done) ||
-            nb_call_take_done(&controller->lease.call, &controller->admin, done))
+            nb_plan_take_done(&controller->lease.plan, &controller->admin, done))
                 return;
-        for (size_t i = 0; i < _NB_CONTROLLER_LISTS_N; i++)
-                if (nb_watch_take_done(&controller->lists[i], &controller->admin, done))
-                        return;
-        for (size_t i = 0; i < controller->n_watches; i++)
+        for (size_t i = 0; i < N_ELEMENTS(controller->watches); i++)
                 if (nb_watch_take_done(&controller->watches[i], &controller->admin, done))
                         break;
 }
@@ -134,11 +129,6 @@ static uint64_t find_next_time(const struct nb_controller *controller) {
                 next = times[i] < next ? times[i] : next;
         for (size_t i = 0; i < count_begun(controller); i++) {
                 uint64_t due_ms = nb_watch_due(&controller->watches[i]);
-
-                next = due_ms < next ? due_ms : next;
-        }
-        for (size_t i = 0; i < _NB_CONTROLLER_LISTS_N && controller->is_leading; i++) {
-                uint64_t due_ms = nb_watch_due(&controller->lists[i]);
 
                 next = due_ms < next ? due_ms : next;
         }
@@ -274,13 +264,11 @@ int nb_controller_run(struct nb_controller *controller, const struct nb_admin_pl
 }
 
 void nb_controller_end(struct nb_controller *controller) {
-        for (size_t i = 0; i < controller->n_watches; i++)
+        for (size_t i = 0; i < N_ELEMENTS(controller->watches); i++)
                 nb_watch_stop(&controller->watches[i]);
-        for (size_t i = 0; i < _NB_CONTROLLER_LISTS_N; i++)
-                nb_watch_stop(&controller->lists[i]);
         nb_hosts_done(&controller->hosts);
         nb_hosts_done(&controller->next_hosts);
-        nb_call_done(&controller->lease.call);
+        nb_lease_interrupt(controller);
         for (size_t i = 0; i < controller->n_parts; i++)
                 if (controller->parts[i]->end)
                         controller->parts[i]->end(controller);

@@ -201,7 +201,7 @@ static void put_state(struct nb_buffer *text, const struct nb_controller *contro
         put_value(text, "claims", "gauge", "Requests for which a bound token is claimed.",
                   n_claims);
         put_value(text, "queue_length", "gauge", "Work that waits for its time or its turn.",
-                  controller->queue.waiting.n + controller->queue.ready.n);
+                  controller->queue.n_waiting + controller->queue.n_ready);
         put_value(text, "suppressed_events_total", "counter",
                   "Events that were not written, since there were too many of their reason.",
                   controller->metrics.n_suppressed);
@@ -327,7 +327,7 @@ void nb_metrics_report(const struct nb_controller *controller, uint64_t now_ms) 
         for (size_t i = controller->n_watches; i > 0; i--) {
                 const struct nb_watch *watch = &controller->watches[i - 1];
 
-                if (!nb_watch_is_healthy(watch))
+                if (!nb_watch_is_healthy(watch, now_ms))
                         unready = watch->kind->what;
         }
         nb_metrics_format(controller, &text);

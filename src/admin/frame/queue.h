@@ -5,15 +5,15 @@
  * The controller's work. Each item has a time at which it is due, so that work that waits or is
  * tried again never delays other work.
  *
- * Work that is due is taken in rounds: in each one, every flow has one turn. A flow is what one
- * party can cause, such as the requests of one kubelet, so a party that submits 100,000 of them
- * delays others by one turn. Work without a flow has a turn of its own in each round. A flow whose
- * turn it is, but which has to wait, loses no turn, and holds up no other flow.
+ * Work that is due is taken in turns: each flow that has some, one after the other. A flow is what
+ * one party can cause, such as the requests of one kubelet, so a party that submits 100,000 of them
+ * delays others by one turn. A flow that has to wait is passed over, and loses no turn.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "admin/client/call_plan.h"
 #include "admin/frame/records.h"
@@ -22,9 +22,6 @@
 #define NB_WORK_RETRY_FIRST_MS 500
 #define NB_WORK_RETRY_CAP_MS 60000
 
-struct nb_flow;
-struct nb_heap;
-
 /* Embedded in the record that the work is about. Zero: not queued. */
 struct nb_work {
         const struct nb_plan_steps *steps;
@@ -32,30 +29,34 @@ struct nb_work {
          */
         void (*on_change)(void *userdata);
         void *userdata;
+        struct nb_flow *flow;      /* which it needs before it is queued */
         uint64_t due_ms;           /* as nb_now_ms() */
-        uint64_t key, order;       /* the order in the heap */
-        struct nb_heap *heap;      /* that contains this work; NULL: not queued */
-        size_t place;              /* in that heap, from 1 */
-        struct nb_flow *flow;      /* NULL: none */
+        uint64_t order;            /* of work that is due at the same time */
+        size_t place;              /* among the work that waits, from 1; 0: it does not */
+        bool is_ready;             /* it is due, and waits for its turn */
+        TAILQ_ENTRY(nb_work) turn; /* then */
         struct nb_call_slot *slot; /* while it runs or waits for an answer: it is not queued */
         unsigned attempt;          /* failed runs in a row */
-        bool is_last;              /* comes after all work that is not */
-        bool is_changed;           /* calls on_change() after this run */
-        bool is_again;             /* otherwise, it runs again at again_ms */
+        bool is_last;    /* comes after all work that is not; changes only while it is not queued */
+        bool is_changed; /* calls on_change() after this run */
+        bool is_again;   /* otherwise, it runs again at again_ms */
         uint64_t again_ms;
 };
 
-struct nb_heap {
-        struct nb_work **works; /* a binary heap by key and order */
-        size_t n, allocated;
+TAILQ_HEAD(nb_works, nb_work);
+
+/* The work of a flow whose turn it is, in order. */
+struct nb_turns {
+        struct nb_works works;
+        TAILQ_ENTRY(nb_turns) next; /* in the queue, if there is work */
 };
 
 struct nb_queue {
-        struct nb_heap waiting; /* by the time at which the work is due */
-        struct nb_heap ready;   /* by the round */
+        struct nb_work **waiting; /* a binary heap by the time at which the work is due */
+        size_t n_waiting, n_allocated, n_ready;
+        TAILQ_HEAD(, nb_turns) turns[2]; /* [is_last] */
         struct nb_records flows;
-        struct nb_flow *held; /* a list of the flows that have, or had, work that is held */
-        uint64_t round, order;
+        uint64_t order;
 };
 
 /* Moves the work, which must not be queued, into the flow of this name. 0, -ENOMEM: it stays where
@@ -65,30 +66,22 @@ int nb_work_set_flow(struct nb_queue *queue, struct nb_work *work, const char *n
 /* Removes the work from the queue and its flow. */
 void nb_work_done(struct nb_queue *queue, struct nb_work *work);
 
-/* Queues work, or moves it to another time. Work that is due, and has its turn already, keeps it.
- * 0, -ENOMEM: it is not queued. */
+bool nb_work_is_queued(const struct nb_work *work);
+
+/* Queues work, or moves it to another time. Work that is due keeps its turn. 0, -ENOMEM: it is not
+ * queued. */
 int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms);
 
 /* Does nothing if the work is not queued. */
-void nb_queue_remove(struct nb_work *work);
+void nb_queue_remove(struct nb_queue *queue, struct nb_work *work);
 
-/* The work whose turn it is; NULL if none is due. */
-struct nb_work *nb_queue_find(struct nb_queue *queue, uint64_t now_ms);
+/* Removes and returns the work whose turn it is, of the flows that may have one: with `may_run` for
+ * their first work. NULL: there is none. */
+struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms, bool with_last,
+                              bool (*may_run)(void *userdata, const struct nb_work *work),
+                              void *userdata);
 
-/* Removes this work, which has had its turn. */
-void nb_queue_take(struct nb_queue *queue, struct nb_work *work);
-
-/* Passes over this work, whose turn it is, and which has a flow, until nb_queue_release(), or until
- * other work of its flow is taken. 0, -ENOMEM. */
-int nb_queue_hold(struct nb_queue *queue, struct nb_work *work);
-
-/* Of each flow, the first work that is held has its turn again. */
-void nb_queue_release(struct nb_queue *queue);
-
-/* When the first work is due; NB_TIME_INFINITE if there is none. */
+/* When the first work is due that waits for its time; NB_TIME_INFINITE if there is none. */
 uint64_t nb_queue_due(const struct nb_queue *queue);
-
-/* The same, but without the work that has its turn already. */
-uint64_t nb_queue_next_due(const struct nb_queue *queue);
 
 void nb_queue_done(struct nb_queue *queue);

@@ -113,7 +113,7 @@ static int request_written(void *userdata, struct nb_plan *plan, const struct nb
 static void finish_request(void *userdata) {
         struct nb_request_record *record = userdata;
 
-        if (record->is_over && !record->work.heap)
+        if (record->is_over && !nb_work_is_queued(&record->work))
                 nb_controller_drop_request(record);
 }
 
@@ -184,8 +184,10 @@ static void wake_request(struct nb_request_record *record, enum nb_fact fact) {
                 after_ms = now_ms < pause_ms ? pause_ms - now_ms : 0;
         else
                 record->n_waits = 0;
-        if (fact == NB_FACT_LIMITS)
+        if (fact == NB_FACT_LIMITS) {
+                nb_queue_remove(&record->controller->queue, &record->work);
                 record->work.is_last = false;
+        }
         nb_request_queue(record, after_ms);
 }
 

@@ -73,10 +73,15 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         memcpy(record->key, request->facts.key, sizeof(record->key));
         if (is_decided) {
                 nb_request_link(record);
-                nb_queue_remove(&record->work);
+                nb_queue_remove(&record->controller->queue, &record->work);
                 (void)set_flow(record, request);
         }
         return is_changed;
+}
+
+/* A request with an unbound token, which kube-controller-manager approves at once if it does. */
+static bool is_counted(const struct nb_node_request *request) {
+        return request->state == NB_CSR_STATE_PENDING && request->token_id[0];
 }
 
 int nb_controller_take_request(struct nb_request_record *record, const struct nb_plan *plan,
@@ -87,15 +92,18 @@ int nb_controller_take_request(struct nb_request_record *record, const struct nb
         if (r < 0)
                 return r;
         record->is_gone = r == 0 || strcmp(ret_request->uid, record->uid) != 0;
-        if (record->is_gone ||
-            !controller->deciders[record->kind]->is_wanted(controller, ret_request))
+        if (record->is_gone)
                 return 0;
+        if (!controller->deciders[record->kind]->is_wanted(controller, ret_request)) {
+                record->is_others = is_counted(ret_request);
+                return 0;
+        }
         update_record(record, ret_request);
         return 1;
 }
 
 static void write_request(struct nb_controller *controller, struct nb_request_record *record,
-                          const struct nb_node_request *request) {
+                          const struct nb_node_request *request, bool is_wanted) {
         bool is_changed = !record;
 
         if (!record) {
@@ -107,7 +115,10 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
                 }
         }
         nb_records_touch(nb_request_siblings(record), &record->record);
-        is_changed |= update_record(record, request);
+        is_changed |= update_record(record, request) || record->is_others;
+        record->is_others = !is_wanted;
+        if (!is_wanted)
+                return;
         /* The approval whose answer is awaited is no news. */
         if (record->is_approving && record->state == NB_CSR_STATE_APPROVED &&
             !record->has_certificate)
@@ -126,7 +137,7 @@ void nb_requests_on_object(void *userdata, struct nb_json *object, enum nb_chang
         struct nb_controller *controller = userdata;
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
         struct nb_request_record *record;
-        bool is_wanted;
+        bool is_wanted, is_known;
 
         nb_node_request_read(object, &request);
         if (object->r < 0 || request.kind == NB_NODE_REQUEST_OTHER)
@@ -134,10 +145,11 @@ void nb_requests_on_object(void *userdata, struct nb_json *object, enum nb_chang
         record = (struct nb_request_record *)nb_records_find(&controller->requests[request.kind],
                                                              request.uid);
         is_wanted = controller->deciders[request.kind]->is_wanted(controller, &request);
+        is_known = is_wanted || is_counted(&request);
         /* One that was approved and deleted at once has used its token as well. */
-        if (is_wanted &&
+        if (is_known &&
             (change != NB_CHANGE_DELETED || record || request.state == NB_CSR_STATE_APPROVED)) {
-                write_request(controller, record, &request);
+                write_request(controller, record, &request, is_wanted);
                 record = (struct nb_request_record *)nb_records_find(
                         &controller->requests[request.kind], request.uid);
         }
@@ -145,9 +157,9 @@ void nb_requests_on_object(void *userdata, struct nb_json *object, enum nb_chang
                 return;
         if (change == NB_CHANGE_DELETED)
                 delete_request(record);
-        else if (!is_wanted && record->work.slot)
+        else if (!is_known && record->work.slot)
                 record->work.is_changed = true;
-        else if (!is_wanted)
+        else if (!is_known)
                 nb_controller_drop_request(record);
 }
 

@@ -191,13 +191,18 @@ void nb_controller_add_watches(struct nb_controller *controller) {
         for (size_t i = 0; i < controller->n_parts; i++)
                 has_signer |= controller->parts[i]->on_cluster_info != NULL;
         controller->has_policy = is_unneeded[WATCHED_POLICY];
-        for (size_t i = 0; i < _NB_CONTROLLER_LISTS_N; i++)
-                controller->lists[i] = (struct nb_watch)NB_WATCH_INIT(&lists[i], controller);
         for (size_t i = 0; i < _WATCHED_N; i++)
                 if (!is_unneeded[i] && (i != WATCHED_CLUSTER_INFO || has_signer))
                         controller->watches[controller->n_watches++] = (struct nb_watch)
                                 NB_WATCH_INIT(&kinds[i], controller);
+        controller->lists = controller->watches + controller->n_watches;
+        for (size_t i = 0; i < _NB_CONTROLLER_LISTS_N; i++) {
+                controller->lists[i] = (struct nb_watch)NB_WATCH_INIT(&lists[i], controller);
+                controller->lists[i].is_listed = true; /* nothing waits for it */
+        }
 }
+
+_Static_assert(_WATCHED_N + _NB_CONTROLLER_LISTS_N <= NB_CONTROLLER_WATCHES_MAX, "room for all");
 
 static void drop_all(struct nb_records *records,
                      void (*drop)(void *userdata, struct nb_record *record), void *userdata) {

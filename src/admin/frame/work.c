@@ -161,23 +161,30 @@ static int begin_work(struct nb_controller *controller, struct nb_call_slot *slo
 /* A flow has few slots, since its calls delay those of others at the API server. The last slots are
  * reserved for flows that have none: otherwise a few parties could fill all slots with calls that
  * take long. */
-static struct nb_call_slot *find_free_slot(struct nb_controller *controller,
-                                           const struct nb_work *work, bool *ret_is_flow_busy) {
-        struct nb_call_slot *found = NULL;
+static bool may_run(void *userdata, const struct nb_work *work) {
+        const struct nb_controller *controller = userdata;
         size_t n_free = 0, n_own = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++) {
-                struct nb_call_slot *slot = &controller->slots[i];
+                const struct nb_work *other = controller->slots[i].work;
 
-                if (!slot->work) {
-                        found = slot;
-                        n_free++;
-                } else
-                        n_own += work->flow && slot->work->flow == work->flow;
+                n_free += !other;
+                n_own += other && other->flow == work->flow;
         }
-        *ret_is_flow_busy = n_free > 0 &&
-                            (n_own >= FLOW_SLOTS_MAX || (n_own > 0 && n_free <= SLOTS_RESERVED));
-        return *ret_is_flow_busy || (work->is_last && n_free <= SLOTS_RESERVED) ? NULL : found;
+        return n_own < FLOW_SLOTS_MAX && (n_own == 0 || n_free > SLOTS_RESERVED);
+}
+
+static struct nb_call_slot *find_free_slot(struct nb_controller *controller, bool *ret_has_many) {
+        struct nb_call_slot *found = NULL;
+        size_t n_free = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(controller->slots); i++)
+                if (!controller->slots[i].work) {
+                        found = &controller->slots[i];
+                        n_free++;
+                }
+        *ret_has_many = n_free > SLOTS_RESERVED;
+        return found;
 }
 
 static int run_answered(struct nb_controller *controller) {
@@ -196,29 +203,27 @@ int nb_controller_run_work(struct nb_controller *controller) {
         const uint64_t end_ms = nb_now_ms() + WORKING_MS;
         int r = run_answered(controller);
 
-        nb_queue_release(&controller->queue);
         controller->is_blocked = false;
         while (r >= 0 && controller->is_leading && nb_now_ms() >= controller->resume_ms &&
                nb_now_ms() < end_ms) {
-                struct nb_work *work = nb_queue_find(&controller->queue, nb_now_ms());
-                bool is_flow_busy = false;
-                struct nb_call_slot *slot = work ? find_free_slot(controller, work, &is_flow_busy)
-                                                 : NULL;
+                bool has_many;
+                struct nb_call_slot *slot = find_free_slot(controller, &has_many);
+                struct nb_work *work = slot ? nb_queue_take(&controller->queue, nb_now_ms(),
+                                                            has_many, may_run, controller)
+                                            : NULL;
 
-                if (is_flow_busy && nb_queue_hold(&controller->queue, work) >= 0)
-                        continue;
-                controller->is_blocked = work && !slot;
-                if (!slot)
+                controller->is_blocked = !work;
+                if (!work)
                         break;
-                nb_queue_take(&controller->queue, work);
                 r = begin_work(controller, slot, work);
         }
         return r;
 }
 
 uint64_t nb_controller_work_due(const struct nb_controller *controller) {
-        uint64_t due_ms = controller->is_blocked ? nb_queue_next_due(&controller->queue)
-                                                 : nb_queue_due(&controller->queue);
+        const uint64_t due_ms = controller->is_blocked || controller->queue.n_ready == 0
+                                        ? nb_queue_due(&controller->queue)
+                                        : 0;
 
         if (!controller->is_leading)
                 return NB_TIME_INFINITE;

@@ -92,7 +92,7 @@ static int act(struct nb_request_record *record, struct nb_plan *plan,
              nb_csr_name_is_usable(record->name)))
                 nb_decision_make(record, plan, facts->request, reason, text);
         else if (verdict == NB_VERDICT_IGNORE)
-                return leave_request(record);
+                record->is_others = true;
         else
                 /* An earlier token's claim is removed within seconds, which no watch tells. */
                 nb_decision_leave(record, plan, reason,
@@ -110,7 +110,7 @@ static int decide_request(struct nb_request_record *record, struct nb_plan *plan
         const struct nb_request_record *user;
         struct nb_claim claim = { 0 };
         enum nb_reason reason;
-        int r = nb_client_look_take(plan, admin, request, false, &look, f);
+        int r = nb_client_look_take(plan, admin, request, &look, f);
 
         if (r < 0)
                 return r;
@@ -176,7 +176,7 @@ static void tell_of_approval(struct nb_request_record *record, struct nb_plan *p
 static int judge_afterwards(struct nb_request_record *record, const struct nb_plan *plan,
                             const struct nb_node_request *request, struct nb_client_look *look,
                             struct nb_failure *f) {
-        int r = nb_client_look_take(plan, &record->controller->admin, request, false, look, f);
+        int r = nb_client_look_take(plan, &record->controller->admin, request, look, f);
         enum nb_verdict verdict;
 
         if (r < 0)
@@ -386,7 +386,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
         if (r == 0 &&
             (record->is_gone ? record->state == NB_CSR_STATE_PENDING && !record->claimed_uid[0]
                              : plan->reads[NB_READ_REQUEST] != NULL)) {
-                record->is_over = true;
+                record->is_over = !record->is_others;
                 return 0;
         }
         if (r == 0)

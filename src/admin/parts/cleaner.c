@@ -18,7 +18,8 @@ static bool is_awaited(const struct nb_controller *controller, const char *token
         const struct nb_request_record *record = nb_controller_find_users(controller, token_id);
 
         for (; record && token_id[0]; record = record->next)
-                if (record->state == NB_CSR_STATE_PENDING && !strcmp(record->token_id, token_id))
+                if (record->state == NB_CSR_STATE_PENDING && !record->is_others &&
+                    !strcmp(record->token_id, token_id))
                         return true;
         return false;
 }
@@ -92,6 +93,7 @@ static void begin_cleaner(struct nb_controller *controller) {
                                                     NULL };
 
         controller->cleaner.work = (struct nb_work){ .steps = &steps, .userdata = controller };
+        (void)nb_work_set_flow(&controller->queue, &controller->cleaner.work, "cleaner");
         nb_controller_queue(controller, &controller->cleaner.work, 0);
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "admin/parts/parts.h"
+#include "admin/policy/data_fields.h"
 #include "base/macro.h"
 #include "settings/types.h"
 
@@ -14,41 +15,37 @@ static const struct nb_part *const all_parts[] = {
 };
 _Static_assert(N_ELEMENTS(all_parts) <= NB_CONTROLLER_PARTS_MAX, "a place for each part");
 
-static bool is_chosen(const char *list, const char *name, bool by_default) {
-        size_t len = strlen(name);
+static bool is_part(const char *name) {
+        bool found = false;
 
-        if (!list)
-                return by_default;
-        for (const char *at = list; (at = strstr(at, name)); at += len)
-                if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
-                        return true;
-        return false;
+        for (size_t i = 0; i < N_ELEMENTS(all_parts); i++)
+                found |= strcmp(all_parts[i]->name, name) == 0;
+        return found;
 }
 
 /* Signer and cleaner have nothing to say in a dry run. */
 static int choose_parts(struct nb_controller *controller, struct nb_failure *f) {
         const char *list = controller->settings.parts;
-        size_t n_named = 1;
+        char name[NB_ITEM_SIZE];
 
-        for (const char *at = list; at && *at; at++)
-                n_named += *at == ',';
+        for (const char *next = list; nb_list_next(&next, name);)
+                if (!is_part(name))
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "--parts: unknown part; the parts are "
+                                              "approve-client, approve-serving, signer and "
+                                              "cleaner");
         for (size_t i = 0; i < N_ELEMENTS(all_parts); i++) {
-                if (!is_chosen(list, all_parts[i]->name, all_parts[i]->is_default))
+                const struct nb_part *part = all_parts[i];
+
+                if (!(list ? nb_list_has(list, part->name) : part->is_default) ||
+                    (controller->settings.is_dry_run && !part->is_wanted))
                         continue;
-                n_named--;
-                if (!all_parts[i]->is_wanted && controller->settings.is_dry_run)
-                        continue;
-                controller->parts[controller->n_parts++] = all_parts[i];
-                if (all_parts[i]->is_wanted)
-                        controller->deciders[all_parts[i]->kind] = all_parts[i];
+                controller->parts[controller->n_parts++] = part;
+                if (part->is_wanted)
+                        controller->deciders[part->kind] = part;
+                if (part->begin)
+                        part->begin(controller);
         }
-        if (list && n_named != 0)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "--parts: unknown part; the parts are approve-client, "
-                                      "approve-serving, signer and cleaner");
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->begin)
-                        controller->parts[i]->begin(controller);
         return 0;
 }
 

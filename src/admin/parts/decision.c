@@ -16,7 +16,7 @@
  * that a fleet costs one call for each machine. */
 #define LOOK_MS 20000
 
-#define EVENTS_PATH "/api/v1/namespaces/default/events"
+#define EVENT_WHAT "creating an Event"
 #define EVENT_TEXT_MAX 768
 /* Kubernetes deletes an Event after an hour (--event-ttl of kube-apiserver). */
 #define REPEAT_MS ((uint64_t)60 * 60 * 1000)
@@ -61,23 +61,36 @@ static struct nb_party_rates *find_rates(const struct nb_request_record *record)
         return &controller->parties[hash % NB_CONTROLLER_PARTIES_N];
 }
 
-static void add_event(const struct nb_request_record *record, struct nb_plan *plan, unsigned reason,
-                      const char *text) {
-        struct nb_admin_call *call = nb_plan_write(plan, "POST", EVENTS_PATH, "creating an Event");
-        char now[NB_RFC3339_SIZE];
+void nb_event_add(struct nb_plan *plan, const struct nb_admin *admin,
+                  const struct nb_event *event) {
+        const char *namespace = event->namespace;
+        char path[NB_ADMIN_PATH_MAX], now[NB_RFC3339_SIZE];
+        struct nb_admin_call *call;
 
+        snprintf(path, sizeof(path), "/api/v1/namespaces/%s/events",
+                 namespace ? namespace : "default");
+        call = nb_plan_write(plan, "POST", path, EVENT_WHAT);
         if (!call)
                 return;
-        nb_time_format(nb_admin_time(&record->controller->admin), now);
+        nb_time_format(nb_admin_time(admin), now);
         nb_json_format(&call->body,
                        "{'apiVersion':'v1','kind':'Event',"
                        "'metadata':{'generateName':'node-bootstrap-'},"
-                       "'involvedObject':{'apiVersion':'certificates.k8s.io/v1',"
-                       "'kind':'CertificateSigningRequest','name':%s,'uid':%s},"
+                       "'involvedObject':{'apiVersion':%s,'kind':%s,'namespace':%s,'name':%s,"
+                       "'uid':%s},"
                        "'type':'Warning','reason':%s,'message':%s,'firstTimestamp':%s,"
                        "'lastTimestamp':%s,'source':{'component':'node-bootstrap-controller'}}",
-                       record->name, record->uid, nb_controller_reason(record->kind, reason), text,
-                       now, now);
+                       event->api_version, event->kind, namespace, event->name, event->uid,
+                       event->reason, event->text, now, now);
+}
+
+bool nb_event_is_written(const struct nb_admin_call *call, int r, struct nb_failure *f) {
+        if (strcmp(call->what, EVENT_WHAT) != 0)
+                return false;
+        if (r < 0 && f->code != NB_NONE)
+                nb_log_failure(LOG_WARNING, f);
+        nb_failure_clear(f);
+        return true;
 }
 
 void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, unsigned reason,
@@ -99,7 +112,13 @@ void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, un
                 return;
         }
         snprintf(message, sizeof(message), "%s%s", text, r == 2 ? OTHERS : "");
-        add_event(record, plan, reason, message);
+        nb_event_add(plan, &controller->admin,
+                     &(struct nb_event){ .api_version = "certificates.k8s.io/v1",
+                                         .kind = "CertificateSigningRequest",
+                                         .name = record->name,
+                                         .uid = record->uid,
+                                         .reason = nb_controller_reason(record->kind, reason),
+                                         .text = message });
 }
 
 /* --- Decisions --- */
@@ -128,13 +147,8 @@ int nb_decision_written(struct nb_request_record *record, struct nb_plan *plan,
                         const struct nb_admin_call *call, int r, struct nb_failure *f) {
         _cleanup_(nb_freep) char *text = NULL;
 
-        /* Whoever may not create Events still decides. */
-        if (strcmp(call->path, EVENTS_PATH) == 0) {
-                if (r < 0 && f->code != NB_NONE)
-                        nb_log_failure(LOG_WARNING, f);
-                nb_failure_clear(f);
+        if (nb_event_is_written(call, r, f))
                 return 0;
-        }
         if (strcmp(call->method, "PATCH") != 0)
                 return r;
         record->is_approving = false;

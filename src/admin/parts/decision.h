@@ -10,6 +10,17 @@
 #include "admin/frame/controller.h"
 #include "base/failure.h"
 
+/* An Event about an object: a write of a plan. */
+struct nb_event {
+        const char *api_version, *kind, *namespace, *name, *uid; /* namespace NULL: none */
+        const char *reason, *text;
+};
+void nb_event_add(struct nb_plan *plan, const struct nb_admin *admin, const struct nb_event *event);
+
+/* Whether the write was an Event. Whoever may not create Events still decides: a failure is logged,
+ * and cleared. */
+bool nb_event_is_written(const struct nb_admin_call *call, int r, struct nb_failure *f);
+
 /* Adds an Event, and logs it with `code`, unless that was done for this request and reason in the
  * last hour, or there are too many Events, of one party or in all, or too many lines. */
 void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, unsigned reason,

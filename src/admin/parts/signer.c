@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
+#include "admin/parts/decision.h"
 #include "admin/parts/parts.h"
 #include "base/macro.h"
 #include "kube_objects/cluster_info.h"
@@ -26,7 +27,7 @@
 void nb_signer_wake(struct nb_controller *controller) {
         struct nb_signer *signer = &controller->signer;
 
-        if (!signer->work.heap)
+        if (!nb_work_is_queued(&signer->work))
                 nb_controller_queue(
                         controller, &signer->work,
                         nb_backoff_ms(signer->n_written, DELAY_MS, DELAY_MAX_MS, nb_random()));
@@ -179,6 +180,32 @@ static int begin_signing(void *userdata _unused_, struct nb_plan *plan) {
         return 0;
 }
 
+/* Once, until there is room again. */
+static void report_left_out(struct nb_controller *controller, struct nb_json *cluster_info,
+                            struct nb_plan *plan) {
+        struct nb_signer *signer = &controller->signer;
+        const bool is_full = signer->n_left_out > 0;
+        char text[192];
+
+        if (is_full && !signer->is_full_reported) {
+                snprintf(text, sizeof(text),
+                         "cluster-info has room for %d signatures; the oldest %zd tokens are left "
+                         "out, and cannot be used for discovery",
+                         NB_SIGNATURES_MAX, signer->n_left_out);
+                nb_log(LOG_WARNING, NB_NONE, "%s", text);
+                nb_event_add(
+                        plan, &controller->admin,
+                        &(struct nb_event){ .api_version = "v1",
+                                            .kind = "ConfigMap",
+                                            .namespace = "kube-public",
+                                            .name = "cluster-info",
+                                            .uid = nb_json_string(cluster_info, "metadata.uid"),
+                                            .reason = "SignaturesLeftOut",
+                                            .text = text });
+        }
+        signer->is_full_reported = is_full;
+}
+
 static int add_changes(struct nb_controller *controller, struct nb_json *cluster_info,
                        struct nb_plan *plan, struct nb_failure *f) {
         struct nb_signer *signer = &controller->signer;
@@ -197,6 +224,8 @@ static int add_changes(struct nb_controller *controller, struct nb_json *cluster
         if (call)
                 call->body = TAKE(body);
         nb_buffer_done(&body);
+        if (n >= 0)
+                report_left_out(controller, cluster_info, plan);
         return n < 0 ? nb_failure_set(f, NB_INTERNAL, (int)n, "cannot format the signatures: %m")
                      : 0;
 }
@@ -213,22 +242,18 @@ static int judge_signatures(void *userdata, struct nb_plan *plan, struct nb_fail
 }
 
 static int note_signatures(void *userdata, struct nb_plan *plan _unused_,
-                           const struct nb_admin_call *call, int r, struct nb_failure *f _unused_) {
+                           const struct nb_admin_call *call, int r, struct nb_failure *f) {
         struct nb_controller *controller = userdata;
         struct nb_signer *signer = &controller->signer;
 
+        if (nb_event_is_written(call, r, f))
+                return 0;
         if (r < 0)
                 return r;
         if (r == 404 || r == 409) {
                 nb_signer_wake(controller);
                 return 0;
         }
-        if (signer->n_left_out > 0 && !signer->is_full_reported)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "cluster-info has room for %d signatures; the oldest %zd tokens are left "
-                       "out, and cannot be used for discovery",
-                       NB_SIGNATURES_MAX, signer->n_left_out);
-        signer->is_full_reported = signer->n_left_out > 0;
         nb_log(LOG_INFO, NB_NONE, "changed %zd signatures of cluster-info", signer->n_changes);
         if (is_full(&call->body))
                 nb_work_again(&signer->work, 0);
@@ -248,6 +273,7 @@ static void begin_signer(struct nb_controller *controller) {
         controller->signer.work = (struct nb_work){ .steps = &steps,
                                                     .on_change = sign_again,
                                                     .userdata = controller };
+        (void)nb_work_set_flow(&controller->queue, &controller->signer.work, "signer");
 }
 
 static void end_signer(struct nb_controller *controller) {

@@ -1,85 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include "admin/policy/rfc3339.h"
-#include "base/macro.h"
+#include "base/text.h"
 
-/* Reads exactly `n` digits and returns their number; -1 if there are fewer. */
-static int read_digits(const char **text, unsigned n) {
-        int value = 0;
-
-        for (unsigned i = 0; i < n; i++, (*text)++) {
-                if (**text < '0' || **text > '9')
-                        return -1;
-                value = value * 10 + (**text - '0');
+/* Whether the text begins with this form, in which 0 is any digit: strptime(3) is lenient. */
+static bool has_form(const char *text, const char *form) {
+        while (*form && (*form == '0' ? isdigit((unsigned char)*text) : *text == *form)) {
+                text++;
+                form++;
         }
-        return value;
-}
-
-/* Reads the parts of a time, each with its digits and the character that follows it. */
-static int read_fields(const char **text, struct tm *ret) {
-        const struct {
-                unsigned n_digits;
-                char after;
-                int min, max;
-                int *ret;
-        } fields[] = {
-                { 4, '-', 0, 9999, &ret->tm_year }, { 2, '-', 1, 12, &ret->tm_mon },
-                { 2, 'T', 1, 31, &ret->tm_mday },   { 2, ':', 0, 23, &ret->tm_hour },
-                { 2, ':', 0, 59, &ret->tm_min },    { 2, '\0', 0, 59, &ret->tm_sec },
-        };
-
-        for (size_t i = 0; i < N_ELEMENTS(fields); i++) {
-                int value = read_digits(text, fields[i].n_digits);
-
-                if (value < fields[i].min || value > fields[i].max ||
-                    (fields[i].after && *(*text)++ != fields[i].after))
-                        return -EINVAL;
-                *fields[i].ret = value;
-        }
-        return 0;
-}
-
-/* Reads "Z" or an offset such as "+02:00" at the end of the text. */
-static int read_offset(const char *text, int *ret_seconds) {
-        int sign = *text == '-' ? -1 : 1, hours, minutes;
-
-        *ret_seconds = 0;
-        if (strcmp(text, "Z") == 0)
-                return 0;
-        if (*text != '+' && *text != '-')
-                return -EINVAL;
-        text++;
-        hours = read_digits(&text, 2);
-        if (hours < 0 || hours > 23 || *text++ != ':')
-                return -EINVAL;
-        minutes = read_digits(&text, 2);
-        if (minutes < 0 || minutes > 59 || *text)
-                return -EINVAL;
-        *ret_seconds = sign * (hours * 60 + minutes) * 60;
-        return 0;
+        return !*form;
 }
 
 int nb_rfc3339_parse(const char *text, time_t *ret) {
+        static const char form[] = "0000-00-00T00:00:00";
         struct tm tm = { 0 }, normalized;
-        int offset, r;
+        const char *zone;
+        long offset;
         time_t when;
+        size_t n;
 
-        r = read_fields(&text, &tm);
-        if (r < 0)
-                return r;
-        if (*text == '.') {
-                text++;
-                if (read_digits(&text, 1) < 0)
+        if (!has_form(text, form) || !strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) || tm.tm_sec > 59)
+                return -EINVAL;
+        zone = text + strlen(form);
+        if (*zone == '.') {
+                n = strspn(zone + 1, NB_DIGITS);
+                if (n == 0)
                         return -EINVAL;
-                text += strspn(text, "0123456789");
+                zone += 1 + n;
         }
-        r = read_offset(text, &offset);
-        if (r < 0)
-                return r;
-        tm.tm_year -= 1900;
-        tm.tm_mon--;
+        if (strcmp(zone, "Z") != 0 &&
+            ((!has_form(zone, "+00:00") && !has_form(zone, "-00:00")) || zone[strlen("+00:00")] ||
+             strncmp(zone + 1, "24", 2) >= 0 || !strptime(zone, "%z", &tm)))
+                return -EINVAL;
+        offset = tm.tm_gmtoff;
         normalized = tm;
         when = timegm(&normalized);
         if (normalized.tm_mday != tm.tm_mday) /* such as 30 February */

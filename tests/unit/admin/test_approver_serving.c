@@ -72,6 +72,7 @@ static void decides(void **state) {
 
         assert_non_null(controller);
         controller->deciders[NB_NODE_REQUEST_SERVING] = part;
+        controller->lists = controller->watches;
         record = add_request(controller);
         controller->hosts.read_ms = nb_now_ms() - row->age_ms;
         nb_hosts_add(&controller->hosts, "10.0.0.5", row->owner, false);

@@ -93,7 +93,7 @@ static int make_call(struct nb_controller *controller, const struct call *call, 
         struct nb_failure f = { 0 };
         int r;
 
-        if (!controller->lease.call.transfer)
+        if (nb_plan_count(&controller->lease.plan) == 0)
                 assert_int_equal(nb_lease_run(controller, now_ms, &f), 0);
         if (call->version)
                 nb_json_format(&body,
@@ -105,8 +105,10 @@ static int make_call(struct nb_controller *controller, const struct call *call, 
         assert_int_equal(nb_lease_run(controller, now_ms, &f), 0);
         /* The time at which a call was sent is that of the machine. */
         controller->lease.sent_ms = now_ms;
-        answer(&controller->lease.call, call->method,
-               strcmp(call->method, "POST") == 0 ? LEASES : LEASE, call->status, body.data);
+        answer(strcmp(call->method, "GET") == 0 ? controller->lease.plan.reads[0]
+                                                : controller->lease.plan.writes[0],
+               call->method, strcmp(call->method, "POST") == 0 ? LEASES : LEASE, call->status,
+               body.data);
         nb_buffer_done(&body);
         r = nb_lease_run(controller, now_ms, &f);
         return r;
@@ -151,7 +153,7 @@ static void a_missing_answer_ends_the_lead(void **state) {
         assert_int_equal(make_call(controller, &rows[2].calls[0], BEGIN_MS), 0);
         assert_int_equal(make_call(controller, &rows[2].calls[1], BEGIN_MS), 1);
         assert_int_equal(nb_lease_run(controller, BEGIN_MS + 5000, &f), 0);
-        assert_non_null(controller->lease.call.transfer);
+        assert_int_equal(nb_plan_count(&controller->lease.plan), 1);
         assert_int_equal(nb_lease_due(controller), end_ms);
         assert_int_equal(nb_lease_run(controller, end_ms - 1, &f), 0);
         assert_true(nb_election_is_leader(election, &nb_lease_waits, end_ms - 1));
@@ -159,7 +161,7 @@ static void a_missing_answer_ends_the_lead(void **state) {
         assert_true(nb_lease_run(controller, end_ms, &f) < 0);
         assert_int_equal(f.code, NB_ADMIN_UNREACHABLE);
         assert_false(election->is_held);
-        assert_null(controller->lease.call.transfer);
+        assert_int_equal(nb_plan_count(&controller->lease.plan), 0);
         free(controller);
 }
 
@@ -170,12 +172,13 @@ static void counts_transitions(void **state) {
         assert_non_null(controller);
         strcpy(controller->identity, "me");
         assert_int_equal(nb_lease_run(controller, BEGIN_MS, &f), 0);
-        answer(&controller->lease.call, "GET", LEASE, 200,
+        answer(controller->lease.plan.reads[0], "GET", LEASE, 200,
                "{\"metadata\":{\"resourceVersion\":\"1\"},\"spec\":{\"holderIdentity\":\"\","
                "\"leaseTransitions\":4}}");
         assert_int_equal(nb_lease_run(controller, BEGIN_MS, &f), 0);
-        assert_non_null(strstr(controller->lease.call.body.data, "\"leaseTransitions\":5"));
-        nb_call_done(&controller->lease.call);
+        assert_non_null(
+                strstr(controller->lease.plan.writes[0]->body.data, "\"leaseTransitions\":5"));
+        nb_plan_done(&controller->lease.plan);
         free(controller);
 }
 

@@ -101,11 +101,49 @@ static void says_whether_the_loop_runs(_unused_ void **state) {
         }
 }
 
+static void says_whether_what_is_known_is_old(_unused_ void **state) {
+        static const struct {
+                const char *name;
+                struct nb_watch watch;
+                bool is_healthy; /* at 100,000 ms */
+        } rows[] = {
+                { "nothing is listed", { .wants_list = true }, false },
+                { "a watch", { .is_listed = true }, true },
+                { "a watch without events", { .is_listed = true, .is_stalled = true }, false },
+                { "a failure", { .is_listed = true, .failure.code = NB_ADMIN_UNREACHABLE }, false },
+                { "a new list",
+                  { .is_listed = true, .wants_list = true, .stale_ms = 100001 - NB_WATCH_OLD_MS },
+                  true },
+                { "a new list that takes long",
+                  { .is_listed = true, .wants_list = true, .stale_ms = 100000 - NB_WATCH_OLD_MS },
+                  false },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+                if (nb_watch_is_healthy(&rows[i].watch, 100000) != rows[i].is_healthy)
+                        fail_msg("%s", rows[i].name);
+}
+
+/* The time since when a list is wanted is not that of the last attempt. */
+static void a_list_that_fails_does_not_become_new(_unused_ void **state) {
+        struct nb_watch watch = { .is_listed = true };
+        uint64_t stale_ms;
+
+        nb_watch_list_again(&watch);
+        stale_ms = watch.stale_ms;
+        assert_in_range(stale_ms, nb_now_ms() - 1000, nb_now_ms());
+        watch.stale_ms -= 5000;
+        nb_watch_list_again(&watch);
+        assert_int_equal(watch.stale_ms, stale_ms - 5000);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(counts_decisions),
                 cmocka_unit_test(stays_within_its_limits),
                 cmocka_unit_test(says_whether_the_loop_runs),
+                cmocka_unit_test(says_whether_what_is_known_is_old),
+                cmocka_unit_test(a_list_that_fails_does_not_become_new),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

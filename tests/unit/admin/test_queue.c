@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +13,27 @@
 
 #define N_WORKS 500
 
-static struct nb_work *take_work(struct nb_queue *queue, uint64_t now_ms) {
-        struct nb_work *work = nb_queue_find(queue, now_ms);
+static bool may_run_all(_unused_ void *userdata, _unused_ const struct nb_work *work) {
+        return true;
+}
 
-        if (work)
-                nb_queue_take(queue, work);
-        return work;
+static struct nb_work *take_work(struct nb_queue *queue, uint64_t now_ms) {
+        return nb_queue_take(queue, now_ms, true, may_run_all, NULL);
+}
+
+static void put_in_flow(struct nb_queue *queue, struct nb_work *work, const char *flow,
+                        uint64_t due_ms) {
+        assert_int_equal(nb_work_set_flow(queue, work, flow), 0);
+        assert_int_equal(nb_queue_put(queue, work, due_ms), 0);
+}
+
+/* All works leave their flows. */
+static void end(struct nb_queue *queue, struct nb_work *works, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                nb_work_done(queue, &works[i]);
+        assert_int_equal(queue->flows.n, 0);
+        assert_int_equal(queue->n_ready + queue->n_waiting, 0);
+        nb_queue_done(queue);
 }
 
 static void returns_work_in_order_of_time_then_of_queueing(_unused_ void **state) {
@@ -27,7 +43,7 @@ static void returns_work_in_order_of_time_then_of_queueing(_unused_ void **state
         size_t n = 0;
 
         for (size_t i = 0; i < N_WORKS; i++)
-                assert_int_equal(nb_queue_put(&queue, &works[i], (i * 7919) % 50), 0);
+                put_in_flow(&queue, &works[i], "", (i * 7919) % 50);
         while ((work = take_work(&queue, 50))) {
                 if (previous && previous->due_ms == work->due_ms)
                         assert_true(previous < work);
@@ -38,21 +54,21 @@ static void returns_work_in_order_of_time_then_of_queueing(_unused_ void **state
         }
         assert_int_equal(n, N_WORKS);
         assert_true(nb_queue_due(&queue) == NB_TIME_INFINITE);
-        nb_queue_done(&queue);
+        end(&queue, works, N_WORKS);
 }
 
 static void does_not_return_work_before_its_time(_unused_ void **state) {
         struct nb_queue queue = { 0 };
-        struct nb_work late = { 0 }, early = { 0 };
+        struct nb_work works[2] = { 0 };
 
-        assert_int_equal(nb_queue_put(&queue, &late, 200), 0);
-        assert_int_equal(nb_queue_put(&queue, &early, 100), 0);
+        put_in_flow(&queue, &works[0], "", 200);
+        put_in_flow(&queue, &works[1], "", 100);
         assert_int_equal(nb_queue_due(&queue), 100);
         assert_null(take_work(&queue, 99));
-        assert_ptr_equal(take_work(&queue, 100), &early);
+        assert_ptr_equal(take_work(&queue, 100), &works[1]);
         assert_null(take_work(&queue, 199));
-        assert_ptr_equal(take_work(&queue, 200), &late);
-        nb_queue_done(&queue);
+        assert_ptr_equal(take_work(&queue, 200), &works[0]);
+        end(&queue, works, 2);
 }
 
 static void moves_and_removes_work(_unused_ void **state) {
@@ -61,51 +77,51 @@ static void moves_and_removes_work(_unused_ void **state) {
         size_t n = 0;
 
         for (size_t i = 0; i < N_WORKS; i++)
-                assert_int_equal(nb_queue_put(&queue, &works[i], i), 0);
+                put_in_flow(&queue, &works[i], "", i);
         for (size_t i = 0; i < N_WORKS; i += 2)
-                nb_queue_remove(&works[i]);
-        nb_queue_remove(&works[0]);
+                nb_queue_remove(&queue, &works[i]);
+        nb_queue_remove(&queue, &works[0]);
         for (size_t i = 1; i < N_WORKS; i += 2)
                 assert_int_equal(nb_queue_put(&queue, &works[i], N_WORKS - i), 0);
-        for (size_t i = N_WORKS - 1; nb_queue_due(&queue) != NB_TIME_INFINITE; i -= 2, n++)
+        for (size_t i = N_WORKS - 1; n < N_WORKS / 2; i -= 2, n++)
                 assert_ptr_equal(take_work(&queue, N_WORKS), &works[i]);
-        assert_int_equal(n, N_WORKS / 2);
-        nb_queue_done(&queue);
+        assert_null(take_work(&queue, N_WORKS));
+        end(&queue, works, N_WORKS);
 }
 
-static void put_in_flow(struct nb_queue *queue, struct nb_work *work, const char *flow,
-                        uint64_t due_ms) {
-        assert_int_equal(nb_work_set_flow(queue, work, flow), 0);
-        assert_int_equal(nb_queue_put(queue, work, due_ms), 0);
+static void work_without_a_flow_is_not_queued(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work work = { 0 };
+
+        assert_int_equal(nb_queue_put(&queue, &work, 0), -ENOMEM);
+        assert_false(nb_work_is_queued(&work));
 }
 
 static void a_flood_takes_turns_with_others(_unused_ void **state) {
         struct nb_queue queue = { 0 };
-        struct nb_work flood[N_WORKS] = { 0 }, other[2] = { 0 }, alone = { 0 },
-                       last = { .is_last = true };
+        struct nb_work works[N_WORKS + 4] = { 0 };
+        struct nb_work *flood = works, *other = works + N_WORKS, *alone = works + N_WORKS + 2,
+                       *last = works + N_WORKS + 3;
 
+        last->is_last = true;
         for (size_t i = 0; i < N_WORKS; i++)
                 put_in_flow(&queue, &flood[i], "flood", 0);
-        put_in_flow(&queue, &last, "last", 0);
+        put_in_flow(&queue, last, "flood", 0);
         assert_ptr_equal(take_work(&queue, 1), &flood[0]);
         assert_ptr_equal(take_work(&queue, 1), &flood[1]);
         put_in_flow(&queue, &other[0], "other", 1);
         put_in_flow(&queue, &other[1], "other", 1);
-        assert_int_equal(nb_queue_put(&queue, &alone, 1), 0);
-        assert_ptr_equal(take_work(&queue, 1), &other[0]);
-        assert_ptr_equal(take_work(&queue, 1), &alone);
+        put_in_flow(&queue, alone, "alone", 1);
         assert_ptr_equal(take_work(&queue, 1), &flood[2]);
+        assert_ptr_equal(take_work(&queue, 1), &other[0]);
+        assert_ptr_equal(take_work(&queue, 1), alone);
+        assert_ptr_equal(take_work(&queue, 1), &flood[3]);
         assert_ptr_equal(take_work(&queue, 1), &other[1]);
-        for (size_t i = 3; i < N_WORKS; i++)
+        for (size_t i = 4; i < N_WORKS; i++)
                 assert_ptr_equal(take_work(&queue, 1), &flood[i]);
-        assert_ptr_equal(take_work(&queue, 1), &last);
-        for (size_t i = 0; i < N_WORKS; i++)
-                nb_work_done(&queue, &flood[i]);
-        nb_work_done(&queue, &other[0]);
-        nb_work_done(&queue, &other[1]);
-        nb_work_done(&queue, &last);
-        assert_int_equal(queue.flows.n, 0);
-        nb_queue_done(&queue);
+        assert_null(nb_queue_take(&queue, 1, false, may_run_all, NULL));
+        assert_ptr_equal(take_work(&queue, 1), last);
+        end(&queue, works, N_WORKS + 4);
 }
 
 static void work_keeps_its_turn(_unused_ void **state) {
@@ -116,70 +132,50 @@ static void work_keeps_its_turn(_unused_ void **state) {
                 put_in_flow(&queue, &works[i], i < 2 ? "a" : "b", 0);
         assert_ptr_equal(take_work(&queue, 1), &works[0]);
         assert_int_equal(nb_queue_put(&queue, &works[1], 1), 0);
-        assert_int_equal(nb_queue_put(&queue, &works[2], 1), 0);
+        assert_int_equal(nb_queue_put(&queue, &works[2], 9), 0);
         assert_ptr_equal(take_work(&queue, 1), &works[2]);
         assert_ptr_equal(take_work(&queue, 1), &works[1]);
-        for (size_t i = 0; i < 3; i++)
-                nb_work_done(&queue, &works[i]);
-        nb_queue_done(&queue);
+        end(&queue, works, 3);
+}
+
+static bool may_run_others(void *userdata, const struct nb_work *work) {
+        return work->flow != userdata;
 }
 
 static void a_flow_that_has_to_wait_holds_up_no_other(_unused_ void **state) {
         struct nb_queue queue = { 0 };
-        struct nb_work busy[N_WORKS] = { 0 }, other[2] = { 0 };
+        struct nb_work works[N_WORKS + 2] = { 0 };
+        struct nb_work *busy = works, *other = works + N_WORKS;
 
-        for (size_t i = 0; i < N_WORKS; i++)
-                put_in_flow(&queue, &busy[i], "busy", 0);
-        put_in_flow(&queue, &other[0], "other", 0);
-        put_in_flow(&queue, &other[1], "other", 0);
-        for (size_t i = 0; i < 2; i++) {
-                for (struct nb_work *work; (work = nb_queue_find(&queue, 1)) != &other[i];)
-                        assert_int_equal(nb_queue_hold(&queue, work), 0);
-                nb_queue_take(&queue, &other[i]);
-        }
-        while (nb_queue_find(&queue, 1))
-                assert_int_equal(nb_queue_hold(&queue, nb_queue_find(&queue, 1)), 0);
-        assert_true(nb_queue_due(&queue) == NB_TIME_INFINITE);
+        for (size_t i = 0; i < N_WORKS + 2; i++)
+                put_in_flow(&queue, &works[i], i < N_WORKS ? "busy" : "other", 0);
+        for (size_t i = 0; i < 2; i++)
+                assert_ptr_equal(nb_queue_take(&queue, 1, true, may_run_others, busy[0].flow),
+                                 &other[i]);
+        assert_null(nb_queue_take(&queue, 1, true, may_run_others, busy[0].flow));
 
-        /* What is held keeps its turn, and can be removed, or queued for later. */
-        assert_int_equal(nb_queue_put(&queue, &busy[0], 1), 0);
-        assert_null(nb_queue_find(&queue, 1));
-        nb_queue_remove(&busy[1]);
+        /* What waits for its turn can be removed, with the others of its flow. */
+        nb_queue_remove(&queue, &busy[1]);
         nb_work_done(&queue, &busy[2]);
-        nb_queue_release(&queue);
-        assert_ptr_equal(nb_queue_find(&queue, 1), &busy[0]);
-        assert_int_equal(nb_queue_hold(&queue, &busy[0]), 0);
-        nb_queue_release(&queue);
         assert_ptr_equal(take_work(&queue, 1), &busy[0]);
         for (size_t i = 3; i < N_WORKS; i++)
                 assert_ptr_equal(take_work(&queue, 1), &busy[i]);
         assert_null(take_work(&queue, 1));
-        nb_queue_release(&queue);
-        for (size_t i = 0; i < N_WORKS; i++)
-                nb_work_done(&queue, &busy[i]);
-        nb_work_done(&queue, &other[0]);
-        nb_work_done(&queue, &other[1]);
-        assert_int_equal(queue.flows.n, 0);
-        nb_queue_done(&queue);
+        end(&queue, works, N_WORKS + 2);
 }
 
-static void a_flow_that_ends_while_it_is_held_is_forgotten(_unused_ void **state) {
+static void a_flow_that_ends_loses_its_turn(_unused_ void **state) {
+        static const char *const flows[] = { "a", "b", "c" };
         struct nb_queue queue = { 0 };
         struct nb_work works[3] = { 0 };
-        static const char *const flows[] = { "a", "b", "c" };
 
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < 3; i++)
                 put_in_flow(&queue, &works[i], flows[i], 0);
-                assert_int_equal(nb_queue_hold(&queue, nb_queue_find(&queue, 1)), 0);
-        }
-        nb_work_done(&queue, &works[1]);
-        nb_queue_release(&queue);
-        assert_ptr_equal(take_work(&queue, 1), &works[0]);
-        assert_ptr_equal(take_work(&queue, 1), &works[2]);
+        assert_ptr_equal(nb_queue_take(&queue, 0, true, may_run_others, works[0].flow), &works[1]);
         nb_work_done(&queue, &works[2]);
-        nb_work_done(&queue, &works[0]);
-        assert_null(queue.held);
-        nb_queue_done(&queue);
+        assert_ptr_equal(take_work(&queue, 1), &works[0]);
+        assert_null(take_work(&queue, 1));
+        end(&queue, works, 3);
 }
 
 int main(void) {
@@ -187,10 +183,11 @@ int main(void) {
                 cmocka_unit_test(returns_work_in_order_of_time_then_of_queueing),
                 cmocka_unit_test(does_not_return_work_before_its_time),
                 cmocka_unit_test(moves_and_removes_work),
+                cmocka_unit_test(work_without_a_flow_is_not_queued),
                 cmocka_unit_test(a_flood_takes_turns_with_others),
                 cmocka_unit_test(work_keeps_its_turn),
                 cmocka_unit_test(a_flow_that_has_to_wait_holds_up_no_other),
-                cmocka_unit_test(a_flow_that_ends_while_it_is_held_is_forgotten),
+                cmocka_unit_test(a_flow_that_ends_loses_its_turn),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,7 +175,7 @@ static void a_fight_becomes_slower(void **state _unused_) {
 
                 nb_signer_wake(controller);
                 assert_in_range(work->due_ms, before_ms + delay_ms / 2, nb_now_ms() + delay_ms);
-                nb_queue_remove(work);
+                nb_queue_remove(&controller->queue, work);
                 assert_int_equal(work->steps->begin(controller, &plan), 0);
                 answer(plan.reads[0], "GET", CLUSTER_INFO, 200,
                        "{\"metadata\":{\"resourceVersion\":\"17\"},\"data\":{\"kubeconfig\":"

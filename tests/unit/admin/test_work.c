@@ -52,8 +52,7 @@ static void end(struct nb_controller *controller) {
 
 static void add(struct nb_controller *controller, struct job *job, const char *flow, int r) {
         *job = (struct job){ .work = { .steps = &steps, .userdata = job }, .r = r };
-        if (flow)
-                assert_int_equal(nb_work_set_flow(&controller->queue, &job->work, flow), 0);
+        assert_int_equal(nb_work_set_flow(&controller->queue, &job->work, flow), 0);
         nb_controller_queue(controller, &job->work, 0);
 }
 
@@ -84,7 +83,7 @@ static void delays(void **state) {
         struct nb_controller *controller = start();
         struct job failing, other;
 
-        add(controller, &failing, NULL, row->code == NB_NONE ? -EAGAIN : -EIO);
+        add(controller, &failing, "failing", row->code == NB_NONE ? -EAGAIN : -EIO);
         failing.failure.code = row->code;
         failing.failure.retry_after_ms = row->retry_after_ms;
         for (unsigned i = 0; i < 9; i++) {
@@ -106,7 +105,7 @@ static void delays(void **state) {
                         assert_in_range(controller->resume_ms, before_ms + row->pause_ms,
                                         nb_now_ms() + row->pause_ms);
         }
-        add(controller, &other, NULL, 0);
+        add(controller, &other, "other", 0);
         run(controller);
         assert_int_equal(other.n_runs, row->pause_ms == 0);
         controller->resume_ms = 0;
@@ -147,7 +146,7 @@ static void a_few_parties_leave_room_for_others(void **state) {
         run(controller);
         assert_int_equal(count_started(jobs, N_ELEMENTS(jobs)), NB_CONTROLLER_SLOTS_MAX - 3);
         for (size_t i = 0; i < N_ELEMENTS(others); i++)
-                add(controller, &others[i], i % 2 == 0 ? NULL : "other", 0);
+                add(controller, &others[i], i % 2 == 0 ? "alone" : "other", 0);
         run(controller);
         assert_int_equal(count_started(others, N_ELEMENTS(others)), N_ELEMENTS(others));
         for (size_t i = 0; i < N_ELEMENTS(jobs); i++)
@@ -181,7 +180,7 @@ static void a_standby_begins_nothing(void **state) {
         struct job job;
 
         controller->is_leading = false;
-        add(controller, &job, NULL, 0);
+        add(controller, &job, "", 0);
         run(controller);
         assert_int_equal(job.n_runs, 0);
         assert_true(nb_controller_work_due(controller) == NB_TIME_INFINITE);
@@ -217,7 +216,7 @@ static void transfers_are_few(void **state) {
         struct nb_controller *controller = start();
 
         for (size_t i = 0; i < N_ELEMENTS(jobs); i++) {
-                add(controller, &jobs[i], NULL, 0);
+                add(controller, &jobs[i], (const char[]){ (char)('a' + i), 0 }, 0);
                 jobs[i].work.steps = &reading;
                 run(controller);
                 assert_int_equal(jobs[i].n_runs, 1);
