@@ -302,7 +302,32 @@ esac
 """
 
 
-def test_the_token_of_the_unit_is_replaced_while_it_runs(api, cluster, tmp_path):
+def renew_at_once(type_script):
+    done = type_script("--token=7200")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return 7200
+
+
+def renew_in_two_steps(type_script):
+    """As the timer does. What root reads was written by a process without privileges."""
+    made = type_script("--request")
+    assert made.returncode == 0 and made.stderr == ""
+    for text in "", "\n", "a b\n", "a/../b\n":
+        assert type_script("--install", input=text).returncode == 65
+    done = type_script("--install", input=made.stdout)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return 86400
+
+
+def test_the_example_of_a_timer_is_correct():
+    folder = SOURCE / "packaging/kubernetes"
+    done = subprocess.run(["systemd-analyze", "verify", "--recursive-errors=no", folder / "controller-token.service", folder / "controller-token.timer"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "controller-token" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("renew", [renew_at_once, renew_in_two_steps])
+def test_the_token_of_the_unit_is_replaced_while_it_runs(api, cluster, tmp_path, renew):
     """By controller-kubeconfig, with a TokenRequest. Here the service's directory is another one."""
     run = tmp_path / "run"
     script = (SOURCE / "packaging/kubernetes/controller-kubeconfig").read_text()
@@ -312,9 +337,9 @@ def test_the_token_of_the_unit_is_replaced_while_it_runs(api, cluster, tmp_path)
     (tmp_path / "kubectl").write_text(KUBECTL.format(folder=tmp_path, server=cluster_of["server"], ca=cluster_of["certificate-authority-data"]))
     (tmp_path / "kubectl").chmod(0o755)
 
-    def type_script(*words):
+    def type_script(*words, input=""):
         return subprocess.run(["sh", tmp_path / "script", *words], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True,
-                              check=False, timeout=30)
+                              check=False, timeout=30, input=input)
     made = type_script()
     assert made.returncode == 0 and f"tokenFile: {run}/token" in made.stdout, made
     (tmp_path / "kubeconfig").write_text(made.stdout)
@@ -327,9 +352,9 @@ def test_the_token_of_the_unit_is_replaced_while_it_runs(api, cluster, tmp_path)
         for token in "first.token", "second.token":
             api.cluster.bearers[token] = admin.ADMIN
             (tmp_path / "answer").write_text(json.dumps({"kind": "TokenRequest", "status": {"token": token, "expirationTimestamp": "x"}}))
-            done = type_script("--token=7200")
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", "") and (run / "token").read_text() == token + "\n"
-            assert json.loads((tmp_path / "request").read_text())["spec"] == {"expirationSeconds": 7200}
+            seconds = renew(type_script)
+            assert (run / "token").read_text() == token + "\n"
+            assert json.loads((tmp_path / "request").read_text())["spec"] == {"expirationSeconds": seconds}
             mode = (run / "token").stat()
             assert (mode.st_mode & 0o777, mode.st_uid, mode.st_gid) == (0o600, 65533, 65533) and os.listdir(run) == ["token"]
             controller.wait_line("is the leader")
