@@ -219,19 +219,17 @@ void nb_client_look_done(struct nb_client_look *look) {
 /* --- Serving certificates --- */
 
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
-        int r = nb_admin_list(admin, "listing the Nodes", NB_NODES_PATH, nb_hosts_add_node, hosts,
+        int r = nb_admin_list(admin, "listing the Nodes", NB_NODES_PATH, nb_hosts_add_object, hosts,
                               f);
 
         /* What was added last is found first: a message names the record before the claim. */
         hosts->is_incomplete |= r > 0;
         if (r >= 0)
                 r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                                  nb_hosts_add_record, hosts, f);
-        if (r < 0)
-                return r;
+                                  nb_hosts_add_object, hosts, f);
         hosts->is_incomplete |= r > 0;
         hosts->read_ms = nb_now_ms();
-        return 0;
+        return r < 0 ? r : 0;
 }
 
 void nb_serving_look_add(struct nb_plan *plan, const char *node) {

@@ -95,24 +95,11 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
 
 /* --- The snapshot for serving certificates --- */
 
-static void on_snapshot_node(void *userdata, struct nb_json *object,
-                             enum nb_change change _unused_) {
-        struct nb_controller *controller = userdata;
-
-        if (object->root)
-                (void)nb_hosts_add_node(&controller->next_hosts, object);
-        else
-                controller->next_hosts.is_incomplete = true;
-}
-
-static void on_snapshot_record(void *userdata, struct nb_json *object,
+static void on_snapshot_object(void *userdata, struct nb_json *object,
                                enum nb_change change _unused_) {
         struct nb_controller *controller = userdata;
 
-        if (object->root)
-                (void)nb_hosts_add_record(&controller->next_hosts, object);
-        else
-                controller->next_hosts.is_incomplete = true;
+        (void)nb_hosts_add_object(&controller->next_hosts, object);
 }
 
 static void on_snapshot_nodes(void *userdata, bool is_complete) {
@@ -156,14 +143,14 @@ static const struct nb_watch_kind lists[_NB_CONTROLLER_LISTS_N] = {
                             .path = NB_NODES_PATH,
                             .is_unwatched = true,
                             .is_partial = true,
-                            .on_object = on_snapshot_node,
+                            .on_object = on_snapshot_object,
                             .on_list = on_snapshot_nodes },
         /* What was added last is found first: a message names the record before the claim. */
         [NB_LIST_RECORDS] = { .what = "the enrolled nodes",
                               .path = NB_RECORDS_PATH,
                               .is_unwatched = true,
                               .is_partial = true,
-                              .on_object = on_snapshot_record,
+                              .on_object = on_snapshot_object,
                               .on_list = on_snapshot_records },
 };
 

@@ -55,34 +55,37 @@ static void add_list(struct nb_hosts *hosts, const char *list, const char *owner
                 nb_hosts_add(hosts, item, owner, is_enrolled);
 }
 
-int nb_hosts_add_node(void *userdata, struct nb_json *json) {
-        struct nb_failure ignored = { 0 };
-        struct nb_json view = { json->root, json->what, json->code, &ignored, 0 };
-        const char *name = nb_json_string(&view, "metadata.name");
-        const ssize_t n = nb_json_array(&view, "status.addresses");
-        struct nb_hosts *hosts = userdata;
+static void add_node(struct nb_hosts *hosts, struct nb_json *json) {
+        const char *name = nb_json_string(json, "metadata.name");
+        const ssize_t n = nb_json_array(json, "status.addresses");
 
         for (ssize_t i = 0; i < n && name; i++) {
                 char path[64];
 
                 /* As the addresses of a Node are read (kube_objects/node_object.h). */
                 snprintf(path, sizeof(path), "status.addresses[%zd].address", i);
-                add_list(hosts, nb_json_string(&view, path), name, false);
+                add_list(hosts, nb_json_string(json, path), name, false);
         }
-        hosts->is_incomplete |= view.r < 0;
-        return 0;
 }
 
-int nb_hosts_add_record(void *userdata, struct nb_json *json) {
-        struct nb_failure ignored = { 0 };
-        struct nb_json view = { json->root, json->what, json->code, &ignored, 0 };
+static void add_record(struct nb_hosts *hosts, struct nb_json *json) {
         struct nb_node_record record = { 0 };
-        struct nb_hosts *hosts = userdata;
 
-        nb_node_record_read(&view, &record);
+        nb_node_record_read(json, &record);
         add_list(hosts, record.addresses, record.node, true);
         add_list(hosts, record.dns_names, record.node, true);
-        hosts->is_incomplete |= view.r < 0;
+}
+
+int nb_hosts_add_object(void *userdata, struct nb_json *json) {
+        struct nb_failure ignored = { 0 };
+        struct nb_json view = { json->root, json->what, json->code, &ignored, 0 };
+        struct nb_hosts *hosts = userdata;
+
+        if (json->root && nb_json_string(&view, "type")) /* of a Secret */
+                add_record(hosts, &view);
+        else if (json->root)
+                add_node(hosts, &view);
+        hosts->is_incomplete |= !json->root || view.r < 0;
         return 0;
 }
 

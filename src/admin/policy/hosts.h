@@ -37,10 +37,9 @@ struct nb_hosts {
  * it. */
 void nb_hosts_add(struct nb_hosts *hosts, const char *host, const char *owner, bool is_enrolled);
 
-/* Each adds what an object has, and is called for each item of a list; `userdata` is a
- * struct nb_hosts. 0. */
-int nb_hosts_add_node(void *userdata, struct nb_json *json);
-int nb_hosts_add_record(void *userdata, struct nb_json *json);
+/* Adds what a Node or a record has, for each item of a list; without a root, it is an object that
+ * cannot be read. `userdata` is a struct nb_hosts. 0. */
+int nb_hosts_add_object(void *userdata, struct nb_json *json);
 
 /* A node other than this one that has the folded host; NULL: none. */
 const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,

@@ -20,12 +20,11 @@ static inline struct nb_json parse(const char *text, struct nb_failure *f) {
         return nb_json_parse(text, strlen(text), "it", NB_ANSWER_MALFORMED, f);
 }
 
-static inline void add_object(struct nb_hosts *hosts, const char *text,
-                              int (*add)(void *hosts, struct nb_json *json)) {
+static inline void add_object(struct nb_hosts *hosts, const char *text) {
         struct nb_failure f = { 0 };
         struct nb_json json = parse(text, &f);
 
-        assert_int_equal(add(hosts, &json), 0);
+        assert_int_equal(nb_hosts_add_object(hosts, &json), 0);
         assert_int_equal(json.r, 0);
         nb_json_done(&json);
 }
@@ -40,29 +39,24 @@ static inline void add_nodes(struct nb_hosts *hosts) {
         assert_true(nb_node_record_set_names(&record, "db.nodes.example.org", false));
         strcpy(record.public_key, KEY);
         assert_int_equal(nb_node_record_format(&record, &text), 0);
-        add_object(hosts, text.data, nb_hosts_add_record);
+        add_object(hosts, text.data);
         nb_buffer_done(&text);
         /* A removed node has nothing. */
         add_object(hosts,
                    "{\"metadata\":{\"name\":\"node-bootstrap-node-x\",\"uid\":\"u\","
                    "\"resourceVersion\":"
                    "\"1\"},\"type\":\"node-bootstrap/enrolled-node\",\"data\":{\"node\":\"eA==\","
-                   "\"removed\":\"MjAyNi0xMi0wMVQwMDowMDowMFo=\"}}",
-                   nb_hosts_add_record);
-        add_object(hosts,
-                   "{\"metadata\":{\"name\":\"node2\"},\"status\":{\"addresses\":["
-                   "{\"type\":\"InternalIP\",\"address\":\"10.0.0.7\"},"
-                   "{\"type\":\"Hostname\",\"address\":\"" NODE "\"},{\"address\":\"*\"},"
-                   "{\"address\":\"0.0.0.0/0\"}]}}",
-                   nb_hosts_add_node);
+                   "\"removed\":\"MjAyNi0xMi0wMVQwMDowMDowMFo=\"}}");
+        add_object(hosts, "{\"metadata\":{\"name\":\"node2\"},\"status\":{\"addresses\":["
+                          "{\"type\":\"InternalIP\",\"address\":\"10.0.0.7\"},"
+                          "{\"type\":\"Hostname\",\"address\":\"" NODE "\"},{\"address\":\"*\"},"
+                          "{\"address\":\"0.0.0.0/0\"}]}}");
         /* Kubernetes accepts leading zeros. */
         add_object(hosts,
                    "{\"metadata\":{\"name\":\"node4\"},\"status\":{\"addresses\":["
-                   "{\"address\":\"010.000.00.20\"},{\"address\":\"10.0.0.21,10.0.0.22\"}]}}",
-                   nb_hosts_add_node);
+                   "{\"address\":\"010.000.00.20\"},{\"address\":\"10.0.0.21,10.0.0.22\"}]}}");
         add_object(hosts,
                    "{\"metadata\":{\"name\":\"" NODE "\"},\"status\":{\"addresses\":[{\"type\":"
-                   "\"InternalIP\",\"address\":\"10.0.0.5\"}]}}",
-                   nb_hosts_add_node);
+                   "\"InternalIP\",\"address\":\"10.0.0.5\"}]}}");
         assert_false(hosts->is_incomplete);
 }

@@ -21,24 +21,24 @@ static void is_incomplete_without_memory(void **state _unused_) {
 
 static struct {
         const char *name, *text;
-        int (*add)(void *userdata, struct nb_json *json);
 } unreadable[] = {
-        { "a record without a node", "{\"type\":\"node-bootstrap/enrolled-node\"}",
-          nb_hosts_add_record },
-        { "an object of another type", "{\"type\":\"Opaque\"}", nb_hosts_add_record },
+        { "a record without a node", "{\"type\":\"node-bootstrap/enrolled-node\"}" },
+        { "an object of another type", "{\"type\":\"Opaque\"}" },
         { "a Node whose addresses are no list",
-          "{\"metadata\":{\"name\":\"n\"},\"status\":{\"addresses\":{}}}", nb_hosts_add_node },
+          "{\"metadata\":{\"name\":\"n\"},\"status\":{\"addresses\":{}}}" },
         { "a Node with an address that is no text",
-          "{\"metadata\":{\"name\":\"n\"},\"status\":{\"addresses\":[{\"address\":1}]}}",
-          nb_hosts_add_node },
+          "{\"metadata\":{\"name\":\"n\"},\"status\":{\"addresses\":[{\"address\":1}]}}" },
 };
 
 static void is_incomplete_without_an_object(void **state) {
         const __typeof__(unreadable[0]) *row = *state;
         _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
+        _cleanup_(nb_hosts_done) struct nb_hosts unread = { 0 };
 
-        add_object(&hosts, row->text, row->add);
+        add_object(&hosts, row->text);
         assert_true(hosts.is_incomplete);
+        assert_int_equal(nb_hosts_add_object(&unread, &(struct nb_json){ .what = "x" }), 0);
+        assert_true(unread.is_incomplete);
 }
 
 static struct {
