@@ -162,7 +162,10 @@ static int take_events(struct nb_watch *watch, const struct nb_admin *admin) {
                 return 0;
         if (watch->first_ms == 0)
                 watch->first_ms = nb_now_ms();
-        watch->is_stalled = false;
+        /* What arrives at the end of the connection was kept back until then. */
+        if (watch->first_ms + NB_WATCH_LATE_SEC * 1000 + BUFFERED_MS <
+            watch->started_ms + watch->limit_ms)
+                watch->is_stalled = false;
         nb_failure_clear(&watch->failure);
         while (r >= 0 &&
                (newline = memchr(line, '\n', received->len - (size_t)(line - received->data)))) {
