@@ -79,8 +79,8 @@ def test_what_is_enrolled_beats_what_is_claimed(api, run):
 @pytest.mark.parametrize("spoil", [
     (lambda api: Cluster(api).record("worker-2", node="worker-2", publicKey="?", dnsNames="db.example.org")),
     (lambda api: api.objects.put("/api/v1/nodes/worker-2", status={"addresses": {}})),
-    (lambda api: api.objects.put("/api/v1/nodes/worker-2", metadata={"ownerReferences": [{"uid": str(number)} for number in range(21000)]},
-                                 status={"addresses": [{"type": "InternalIP", "address": "10.0.0.5"}]})),
+    (lambda api: api.objects.put("/api/v1/nodes/worker-2", status={"addresses": [{"type": "InternalIP", "address": "10.0.0.5"}],
+                                                                   "images": [{"sizeBytes": number} for number in range(21000)]})),
 ], ids=["a record", "a Node", "a large Node"])
 def test_what_cannot_be_read_may_belong_to_another_node(api, run, spoil):
     """So only what is enrolled is approved."""
