@@ -378,14 +378,13 @@ def test_another_cluster_of_the_same_address(api):
     path = api.kubeconfig(cluster=api.user_cluster(**{"certificate-authority-data": admin.encode(pki.CA().pem)}))
     said = refusal("--kubeconfig", path, status=76, code="admin-untrusted")
     assert f"server and CA are from {path}" in said and not api.requests
-    assert f"`openssl s_client -connect {api.host}:{api.port} -showcerts" in said
 
 
 def test_an_api_server_that_is_away(api):
     path = api.kubeconfig()
     api.close()
     said = refusal("--kubeconfig", path, status=69, code="admin-unreachable")
-    assert f"`curl -k https://{api.host}:{api.port}/healthz`" in said and f"server and CA are from {path}" in said
+    assert f"{api.host}:{api.port}: Connection refused" in said and f"server and CA are from {path}" in said
 
 
 def test_a_rejected_credential(api):

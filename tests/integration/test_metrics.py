@@ -98,7 +98,7 @@ def never_run(place):
 def overdue(place):
     """By a supervisor, which has refused the renewal."""
     record = json.loads(place.machine.read(Machine.RECORD))
-    place.machine.put(Machine.RECORD, json.dumps({**record, "discovery": "k3s", "renewalFailure": "node-deleted"}))
+    place.machine.put(Machine.RECORD, json.dumps({**record, "discovery": "cacerts", "renewalFailure": "node-deleted"}))
 
 
 def crashing(place):

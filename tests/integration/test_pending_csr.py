@@ -39,7 +39,7 @@ def test_nobody_is_bound(world):
     assert told(run) == ["csr-pending", "csr-pending-unbound", "csr-pending-unbound"], "at once, with its reason, and at the end"
     assert all(f": the CSR '{name}' is waiting for approval" in line for line in run.lines if ": csr-pending" in line)
     assert any(f"UTC: the CSR '{name}' is waiting for approval: it will not be approved automatically" in status for status in run.statuses)
-    assert "\n".join(run.lines).count(f"`kubectl certificate approve {name}`") == 3, "once for each message"
+    assert "\n".join(run.lines).count(f"kubectl certificate approve {name}\n") == 3, "once for each message"
     assert len(world.server.seen("review")) == 1
 
 

@@ -156,7 +156,7 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                                       ROTATION_UNTIL),
                      all[] = { report->not_before, report->not_after,
                                nb_machine_renewal(&report->state),
-                               is_supervised ? report->not_after : until };
+                               is_supervised ? report->not_after : until, report->overdue.since };
         char times[N_ELEMENTS(all)][NB_RFC3339_SIZE];
 
         for (size_t i = 0; i < N_ELEMENTS(all); i++)
@@ -172,7 +172,7 @@ static void print_certificate(const struct report *report, struct nb_json_writer
         print_fact(writer, "Valid until", "notAfter", times[1]);
         print_fact(writer, NULL, "rotationFrom", times[2]);
         print_fact(writer, NULL, "rotationUntil", times[3]);
-        print_fact(writer, NULL, "renewalOverdueSince", report->overdue.since > 0 ? times[2] : "");
+        print_fact(writer, NULL, "renewalOverdueSince", report->overdue.since > 0 ? times[4] : "");
         print_fact(writer, NULL, "renewalFailure",
                    report->overdue.code == NB_NONE ? ""
                                                    : nb_failure_info(report->overdue.code)->slug);
@@ -186,7 +186,7 @@ static void print_certificate(const struct report *report, struct nb_json_writer
         if (report->validity == EXPIRED)
                 printf("%12s: since %s; it can no longer be renewed\n", "EXPIRED", times[1]);
         else if (report->overdue.since > 0)
-                printf("%12s: overdue since %s: %s\n", "Renewal", times[2], report->overdue.reason);
+                printf("%12s: overdue since %s: %s\n", "Renewal", times[4], report->overdue.reason);
         else if (is_supervised)
                 printf("%12s: by node-bootstrap-refresh.timer, through the supervisor, from %s on; "
                        "kubelet itself cannot renew it on k3s and RKE2\n",
