@@ -422,7 +422,7 @@ def test_boot_with_a_file_system_that_hangs(rebooted, row, is_joined):
                 until(lambda: has_booted(node), lambda: node.jobs())
                 assert node.show(UNIT, "ActiveState", "Result") == ("active", "success")
             else:
-                until(lambda: row.words in node.run("node-bootstrap", "status", check=False).stdout, "status names what does not answer")
+                until(lambda: row.words in " ".join(node.run("node-bootstrap", "status", check=False).stdout.split()), "status names what does not answer")
                 if row.drop_ins:
                     until(lambda: node.show(GATE, "NRestarts") not in ("", "0"), "the gate is asked again")
                 assert has_job(node, KUBELET) and not node.is_active(KUBELET) and not has_booted(node)

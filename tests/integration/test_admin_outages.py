@@ -148,7 +148,7 @@ def test_a_watch_that_is_refused_is_tried_again_without_haste(api, cluster, star
     controller = start()
     controller.wait_line("server-error")
     cluster.settle()
-    assert len([line for line in controller.lines if "server-error" in line]) == 1
+    assert len([line for line in controller.lines if "server-error: " in line]) == 1
     assert len(api.seen("watch certificatesigningrequests")) == 3
 
 

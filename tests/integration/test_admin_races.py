@@ -138,7 +138,7 @@ def test_each_outage_of_the_cleaner_is_logged_once(api, cluster, start):
         api.on("delete secrets", INTERNAL, times=1)
         cluster.token(f"aaaaa{number}", None, expires=-60)
         cluster.await_revocation(f"aaaaa{number}")
-        assert sum("server-error" in line for line in controller.lines) == number
+        assert sum("server-error: " in line for line in controller.lines) == number
 
 
 def test_tokens_that_cannot_be_deleted_keep_no_other(api, cluster, start):

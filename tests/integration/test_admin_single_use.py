@@ -237,7 +237,7 @@ def test_no_name_is_that_of_another_request(cluster, start):
     name = f"uid-{by_hand['metadata']['uid']}"
     cluster.request(name, "n1")
     cluster.await_event(name, "TokenUsed")
-    assert cluster.holder("aaaaaa") == holder_of(by_hand)
+    cluster.api.objects.wait(lambda: cluster.holder("aaaaaa") == holder_of(by_hand))
 
 
 def test_a_request_whose_name_is_too_long_is_told_and_keeps_its_token(api, cluster, start):
@@ -281,7 +281,7 @@ def test_a_malformed_request_that_was_approved_by_hand_uses_up_its_token(cluster
     if not is_controller_running:
         start()
     cluster.await_event("by-hand", "RequestMalformed")
-    assert cluster.holder("aaaaaa") == holder_of(by_hand)
+    cluster.api.objects.wait(lambda: cluster.holder("aaaaaa") == holder_of(by_hand))
     cluster.request("two", "n1")
     cluster.await_event("two", "TokenUsed")
     assert cluster.conditions("two") == []
