@@ -269,7 +269,9 @@ class Objects:
                 oldest = self.oldest
                 events = [entry for entry in self._log[position:] if entry[0] > version]
                 position = len(self._log)
-                if not events and version >= oldest and not self._changed.wait(self.bookmark_after) and query.get("allowWatchBookmarks") == "true":
+                # A change while the lock was awaited again is not behind a bookmark.
+                if not events and version >= oldest and not self._changed.wait(self.bookmark_after) and len(self._log) == position and \
+                        query.get("allowWatchBookmarks") == "true":
                     version = max(version, self.version)
                     events = [(version, "BOOKMARK", None, {"kind": place.kind, "apiVersion": place.version,
                                                            "metadata": {"resourceVersion": str(version), "creationTimestamp": None}})]
