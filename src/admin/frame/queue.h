@@ -51,10 +51,12 @@ struct nb_turns {
         TAILQ_ENTRY(nb_turns) next; /* in the queue, if there is work */
 };
 
+TAILQ_HEAD(nb_flows, nb_turns);
+
 struct nb_queue {
         struct nb_work **waiting; /* a binary heap by the time at which the work is due */
         size_t n_waiting, n_allocated, n_ready;
-        TAILQ_HEAD(, nb_turns) turns[2]; /* [is_last] */
+        struct nb_flows turns[2]; /* [is_last] */
         struct nb_records flows;
         uint64_t order;
 };
