@@ -74,7 +74,8 @@ __attribute__((noinline)) static int run_refresh(const struct arguments *argumen
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
         struct nb_context context = { .root_fd = arguments->root_fd,
                                       .now = time(NULL),
-                                      .sources = arguments->sources };
+                                      .sources = arguments->sources,
+                                      .is_recalled = true };
         int r;
 
         r = nb_node_inspect_disk(arguments->root_fd, &node, f);

@@ -66,7 +66,8 @@ int nb_repair(const struct nb_context *context, const struct nb_node *node, stru
         if (socket[0])
                 NB_TEXT_COPY(files->record.runtime_endpoint, socket);
         if (nb_refresh_settings_keep(&context->settings, &files->record) < 0 ||
-            (!files->is_env_only && renew_arguments(context, &files->record) < 0))
+            (!files->is_env_only && !context->is_recalled &&
+             renew_arguments(context, &files->record) < 0))
                 return nb_failure_set_memory(f);
         r = nb_join_files_write(files, f);
         if (r >= 0)

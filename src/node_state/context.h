@@ -27,6 +27,7 @@ struct nb_context {
         time_t now;
         struct nb_sources *sources;  /* borrowed */
         struct nb_settings settings; /* nb_node_inspect() replaces the paths of kubelet's files */
+        bool is_recalled; /* the settings are only those that the record keeps for a refresh */
         struct nb_kubelet_paths wanted_paths; /* those in the settings */
         char host_name[HOST_NAME_MAX + 1];
         /* under which this machine has joined; "" for none */

@@ -328,8 +328,8 @@ int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms) 
         (void)close(pair[0]);
         if (pid < 0)
                 return n;
-        if (n <= 0)
-                (void)kill(pid, SIGKILL);
+        /* Also one that has closed the pipe and lives on: it may be in an attacker's hands. */
+        (void)kill(pid, SIGKILL);
         /* On some file systems, not even SIGKILL ends it. */
         (void)waitpid(pid, NULL, n <= 0 ? WNOHANG : 0);
         return n <= 0 ? -ETIMEDOUT : 0;

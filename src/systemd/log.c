@@ -243,8 +243,9 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
 
 /* An attacker who controls `join` can set the value, and root may paste the remedy into a shell. */
 static bool is_plain(const char *value) {
-        return value[0] && !value[strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
-                                                "yz0123456789-._:/@%+,=[]")];
+        return value[0] && value[0] != '-' &&
+               !value[strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
+                                    "yz0123456789-._:/@%+,=[]")];
 }
 
 /* Like journalctl with a catalog entry, replaces @NODE_BOOTSTRAP_X@ with the field's value, or with

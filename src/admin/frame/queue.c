@@ -179,7 +179,7 @@ struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms, bool with
         struct nb_turns *turns;
 
         make_ready(queue, now_ms);
-        for (size_t i = 0; i <= with_last; i++)
+        for (size_t i = 0; may_run && i <= with_last; i++)
                 TAILQ_FOREACH(turns, &queue->turns[i], next) {
                         struct nb_work *work = TAILQ_FIRST(&turns->works);
 

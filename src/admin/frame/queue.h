@@ -78,7 +78,8 @@ int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms);
 void nb_queue_remove(struct nb_queue *queue, struct nb_work *work);
 
 /* Removes and returns the work whose turn it is, of the flows that may have one: with `may_run` for
- * their first work. NULL: there is none. */
+ * their first work. NULL: there is none, or `may_run` is NULL, which only makes ready what is due.
+ */
 struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms, bool with_last,
                               bool (*may_run)(void *userdata, const struct nb_work *work),
                               void *userdata);

@@ -208,9 +208,9 @@ int nb_controller_run_work(struct nb_controller *controller) {
                nb_now_ms() < end_ms) {
                 bool has_many;
                 struct nb_call_slot *slot = find_free_slot(controller, &has_many);
-                struct nb_work *work = slot ? nb_queue_take(&controller->queue, nb_now_ms(),
-                                                            has_many, may_run, controller)
-                                            : NULL;
+                /* Without a slot, too: work that is due must not wake the loop. */
+                struct nb_work *work = nb_queue_take(&controller->queue, nb_now_ms(), has_many,
+                                                     slot ? may_run : NULL, controller);
 
                 controller->is_blocked = !work;
                 if (!work)
