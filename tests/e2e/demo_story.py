@@ -23,7 +23,7 @@ class StandIn:
     """The scripted API server, as it is when nothing is scripted, and a kubelet that only sleeps."""
 
     prompt, kubelet, minor = "stand-in", None, 20
-    wait = "joined"         # a stand-in for kubelet is never healthy, and makes no Node
+    wait = "certificate"    # a stand-in for kubelet is never healthy, and makes no Node
     words = "Cluster and kubelet were stand-ins; after tests/control-plane they are real."
 
     def __init__(self):

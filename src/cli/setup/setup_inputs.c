@@ -298,7 +298,7 @@ int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
                 i++;
         if (i == N_ELEMENTS(waits))
                 return nb_failure_set(f, NB_USAGE, EINVAL,
-                                      "'--wait': expected none, joined, kubelet or node");
+                                      "'--wait': expected none, certificate, kubelet or node");
         line->wanted->wait = i;
         r = read_timeout(timeout ? timeout : "5m", &line->wanted->watch_ms, f);
         if (r < 0)

@@ -181,7 +181,7 @@ struct refused_case {
 
 static struct refused_case refused[] = {
         { "refused: a wait", NB_SETUP_INPUT_WAIT, "nodes", .code = NB_USAGE,
-          .detail = "expected none, joined, kubelet or node" },
+          .detail = "expected none, certificate, kubelet or node" },
         { "refused: a timeout", NB_SETUP_INPUT_TIMEOUT, "5", .code = NB_USAGE,
           .detail = "expected infinity, or a duration" },
         { "refused: two tokens", NB_SETUP_INPUT_TOKEN_FILE, "file", TOKEN, 0600, true,
