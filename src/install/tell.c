@@ -91,6 +91,7 @@ static void hear_line(struct nb_last *last, const char *line, size_t len) {
 }
 
 void nb_tell_heard(struct nb_teller *teller, const char *text) {
+        const char *node = nb_field_value(NB_FIELD_NODE);
         struct nb_last *last, before;
 
         if (!teller)
@@ -102,6 +103,9 @@ void nb_tell_heard(struct nb_teller *teller, const char *text) {
         /* The first line is the status. */
         for (const char *end = strchr(text, '\n'); end; end = strchr(end + 1, '\n'))
                 hear_line(last, end + 1, strcspn(end + 1, "\n"));
+        /* The remedy may be to delete this Node: not another one. */
+        if (node[0] && last->fields[NB_FIELD_NODE][0])
+                NB_TEXT_COPY_LINE(last->fields[NB_FIELD_NODE], node);
         if (memcmp(&before, last, sizeof(before)) != 0)
                 write_file(teller);
 }

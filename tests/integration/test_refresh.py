@@ -59,8 +59,15 @@ def set_timeout(machine):
 
 # A cluster that changes.
 
-def test_nothing_new(world):
-    machine = join(world)
+@pytest.mark.parametrize("kubelet", [None, {"criSocket": "unix:///run/crio/crio.sock", "providerID": "cloud://1", "extraArgs": ["v=4"]}],
+                         ids=["few settings", "every argument of kubelet"])
+def test_nothing_new(world, kubelet):
+    """A refresh knows only the settings that the record keeps."""
+    world.configure(kubelet=kubelet)
+    world.machine.write_settings(HEADER + to_yaml({"node": {"taints": ["a=b:NoSchedule"] if kubelet else []}}), "config.yaml.d/taints.yaml")
+    world.machine.unit().joined()
+    world.server.requests.clear()
+    machine = world.machine
     before = contents(machine)
     run = refresh(machine)
     assert run.exit == 0 and "has the same CA and server as this node" in run.said

@@ -174,6 +174,25 @@ static void one_party_has_few_slots(void **state) {
         end(controller);
 }
 
+/* Work that is due must not wake the loop, which would spin until an answer arrives. */
+static void the_loop_waits_while_all_slots_are_busy(void **state) {
+        static struct job jobs[NB_CONTROLLER_SLOTS_MAX + 1];
+        struct nb_controller *controller = start();
+
+        for (size_t i = 0; i < N_ELEMENTS(jobs); i++) {
+                char flow[16];
+
+                snprintf(flow, sizeof(flow), "w%zu", i);
+                add(controller, &jobs[i], flow, -EINPROGRESS);
+                run(controller);
+        }
+        assert_int_equal(count_started(jobs, N_ELEMENTS(jobs)), NB_CONTROLLER_SLOTS_MAX);
+        assert_true(nb_controller_work_due(controller) == NB_TIME_INFINITE);
+        for (size_t i = 0; i < N_ELEMENTS(jobs); i++)
+                nb_controller_drop_work(controller, &jobs[i].work);
+        end(controller);
+}
+
 /* A standby keeps its queue, and runs nothing of it. */
 static void a_standby_begins_nothing(void **state) {
         struct nb_controller *controller = start();
@@ -235,6 +254,7 @@ int main(void) {
         CASES(failures, delays);
         CASE(a_few_parties_leave_room_for_others);
         CASE(one_party_has_few_slots);
+        CASE(the_loop_waits_while_all_slots_are_busy);
         CASE(a_standby_begins_nothing);
         return case_run("work");
 }

@@ -15,6 +15,7 @@ struct repair_case {
         const char *endpoints;  /* in the settings; then in the record */
         bool is_recorded;
         const char *arguments; /* kubelet.extraArgs */
+        bool is_recalled;      /* in a refresh */
 };
 
 static struct repair_case cases[] = {
@@ -45,6 +46,9 @@ static struct repair_case cases[] = {
         { "other arguments in the settings", NB_NODE_STATE_USABLE, true,
           .after = { { FLAGS, ARGUMENTS("--hostname-override=a --v=4") } },
           .endpoints = "10.0.0.1:6443", .is_recorded = true, .arguments = "v=4" },
+        { "other arguments than those that a refresh knows", NB_NODE_STATE_USABLE, true,
+          .after = { ALL }, .endpoints = "10.0.0.1:6443", .is_recorded = true, .arguments = "v=4",
+          .is_recalled = true },
         { "other arguments, after kubeadm has written the file", NB_NODE_STATE_USABLE, true,
           .before = { { FLAGS, "KUBELET_KUBEADM_ARGS= --hostname-override=a\n" } },
           .after = { { FLAGS, ARGUMENTS("--hostname-override=a --v=4") } },
@@ -88,6 +92,7 @@ static void repairs(void **state) {
         memcpy(put.before, c->before, sizeof(c->before));
         put_before(&put);
         set_settings(c);
+        context.is_recalled = c->is_recalled;
         node.present.has_record = read_previous(&node.present.record) > 0;
         assert_true(nb_repair(&context, &node, &f) >= 0);
         nb_settings_init(&context.settings);

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/macro.h"
 #include "base/text.h"
 #include "install/tell.h"
+#include "systemd/log.h"
 
 #include "case.h"
 #include "folder.h"
@@ -75,6 +77,26 @@ static void hears_only_what_it_knows(void **state) {
         assert_string_equal(last.code, c->code ? c->code : "");
         assert_string_equal(last.detail, c->detail ? c->detail : "");
         assert_string_equal(last.fields[NB_FIELD_CSR], c->csr ? c->csr : "");
+        folder_remove(&folder);
+}
+
+/* `kubectl delete node` in a remedy names the node of this machine. */
+static void names_no_other_node(void **state) {
+        static const char *const names[] = { "other", "--all" };
+        struct nb_teller teller;
+        struct folder folder;
+
+        begin(&folder, &teller);
+        nb_tell(&teller, NB_LAST_JOINING, NULL);
+        nb_log_field(NB_FIELD_NODE, "own");
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                char text[128];
+
+                (void)snprintf(text, sizeof(text), HEARD "NODE=%s\n", names[i]);
+                nb_tell_heard(&teller, text);
+                assert_string_equal(read_last(&folder).fields[NB_FIELD_NODE], "own");
+        }
+        nb_log_field(NB_FIELD_NODE, NULL);
         folder_remove(&folder);
 }
 
@@ -175,6 +197,7 @@ static void tells_nothing_without_the_folder(void **state) {
 
 int main(void) {
         CASES(heard, hears_only_what_it_knows);
+        CASE(names_no_other_node);
         CASE(cuts_what_is_too_long);
         CASES(sinces, believes_no_time_to_come);
         CASE(writes_only_what_is_new);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -278,6 +279,17 @@ static void gives_no_stream_to_another_process(void **state) {
         (void)close(pair[0]);
 }
 
+static void close_all_and_hang(void *userdata) {
+        (void)close_range(0, UINT_MAX, 0);
+        hang(userdata);
+}
+
+/* One that an attacker has taken over. */
+static void does_not_wait_for_one_that_lives_on(void **state) {
+        assert_int_equal(nb_process_try(close_all_and_hang, NULL, NB_PROCESS_TIMEOUT_MS), 0);
+        assert_int_equal(waitpid(-1, NULL, 0), -1);
+}
+
 struct looking {
         int fd;
         bool *is_open; /* shared */
@@ -309,6 +321,7 @@ int main(void) {
                 cmocka_unit_test(tries_in_another_process),
                 cmocka_unit_test(gives_no_stream_to_another_process),
                 cmocka_unit_test(gives_no_descriptor_to_another_process),
+                cmocka_unit_test(does_not_wait_for_one_that_lives_on),
                 cmocka_unit_test(keeps_the_last_line_of_many),
                 cmocka_unit_test(keeps_no_more_error_output_than_there_is_room_for),
                 cmocka_unit_test(passes_more_than_a_pipe_holds),
