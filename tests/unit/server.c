@@ -76,7 +76,7 @@ static void send_all(gnutls_session_t session, const char *data, size_t len) {
 
 /* Returns whether the connection goes on. */
 static bool answer_request(struct server *server, gnutls_session_t session, const char *request) {
-        const struct server_answer *answer;
+        struct server_answer answer; /* a copy: with the answer, the test may end */
         char status[256], *text;
         const char *body;
         int len;
@@ -84,21 +84,21 @@ static bool answer_request(struct server *server, gnutls_session_t session, cons
         MUST(pthread_mutex_lock(&server->mutex) == 0);
         MUST(strlen(server->log) + strlen(request) < sizeof(server->log));
         strcat(server->log, request);
-        answer = choose(server, request);
+        answer = *choose(server, request);
         MUST(pthread_mutex_unlock(&server->mutex) == 0);
-        if (answer->is_silent)
+        if (answer.is_silent)
                 return true;
         (void)snprintf(status, sizeof(status),
                        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\","
                        "\"reason\":\"R\",\"message\":\"m\",\"code\":%d}",
-                       answer->status);
-        body = answer->body ? answer->body : status;
-        len = asprintf(&text, "HTTP/1.1 %d x\r\nContent-Length: %zu\r\n%s\r\n%s", answer->status,
-                       strlen(body), answer->headers ? answer->headers : "", body);
+                       answer.status);
+        body = answer.body ? answer.body : status;
+        len = asprintf(&text, "HTTP/1.1 %d x\r\nContent-Length: %zu\r\n%s\r\n%s", answer.status,
+                       strlen(body), answer.headers ? answer.headers : "", body);
         MUST(len > 0);
-        send_all(session, text, (size_t)len - answer->is_cut);
+        send_all(session, text, (size_t)len - answer.is_cut);
         free(text);
-        return !answer->is_cut;
+        return !answer.is_cut;
 }
 
 static void *serve(void *userdata) {

@@ -117,6 +117,8 @@ static void delays(void **state) {
         nb_controller_queue(controller, &failing.work, 0);
         run(controller);
         assert_int_equal(failing.work.attempt, 0);
+        nb_controller_drop_work(controller, &failing.work);
+        nb_controller_drop_work(controller, &other.work);
         end(controller);
 }
 
@@ -206,6 +208,7 @@ static void a_standby_begins_nothing(void **state) {
         controller->is_leading = true;
         run(controller);
         assert_int_equal(job.n_runs, 1);
+        nb_controller_drop_work(controller, &job.work);
         end(controller);
 }
 
