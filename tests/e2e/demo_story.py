@@ -12,7 +12,8 @@ from .harness.machine import ENVIRONMENT
 from .harness.node import CA_FILE, CONFIG, CURRENT, KUBECONFIG, PKI, UNIT, Node
 
 CODE = "token-unknown"
-READS = re.compile(r"node-bootstrap (check|status)|systemctl (show|status)|journalctl")
+# What changes nothing, and what is for a token of one node.
+READS = re.compile(r"node-bootstrap (check|status)|systemctl (show|status)|journalctl|node-bootstrap-admin ")
 STAND_IN_KUBELET = """#!/bin/sh
 echo "a stand-in for kubelet, started with: $*"
 exec sleep infinity
@@ -111,7 +112,7 @@ def find_remedy(said):
     """The commands in what `check` printed below the failure, in their order."""
     found = re.search(rf"✗ {CODE}: .*?\n((?: {{4,}}.*\n)+)", said)
     assert found, f"`node-bootstrap check` does not report {CODE}"
-    return re.findall("`([^`]+)`", " ".join(found[1].split()))
+    return re.findall(r"^ {8}(\S.*)$", found[1], re.M)
 
 
 class Demo:
@@ -172,11 +173,11 @@ class Demo:
             elif READS.match(command):
                 continue
             else:
-                reads = "/dev/stdin" in command or command.endswith(" -")
+                reads = command.endswith("-")
                 if reads:
                     assert answer, f"`{command}` reads its input, and no command before it has printed any"
                     self.cluster.await_signature(answer)
-                self.type(node, command, pasted=answer.strip().splitlines()[-1] if reads else None)
+                self.type(node, command, pasted=answer.strip().splitlines()[-1] if reads else None, asks="press Enter:\r\n" if reads else None)
             ran.append(command)
         node.await_kubelet()    # the gate starts it once the service has ended
         self.type(node, "node-bootstrap status")

@@ -34,7 +34,7 @@ def check_ending(shown):
 
 def test_the_remedy_is_read():
     """From what was printed: without a remedy the demo fails."""
-    printed = "  ✗ token-unknown: it has expired (0 ms)\n    On a node, `kubeadm\n    token create` prints one.\n  – API server: skipped\n"
+    printed = "  ✗ token-unknown: it has expired\n    On a node, `kubeadm` prints\n    one:\n        kubeadm token create\n  – API server: skipped\n"
     assert demo_story.find_remedy(printed) == ["kubeadm token create"]
     for missing in (printed.replace("unknown", "other"), printed.split("    On")[0]):
         with pytest.raises(AssertionError, match="does not report"):
