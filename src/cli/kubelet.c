@@ -233,9 +233,8 @@ static void add_missing_config(struct kubelet *kubelet) {
                     : !is_written ? ""
                     : is_joined || kubelet->is_set_up
                             ? ": write it, or, once this machine has joined, let `node-bootstrap "
-                              "setup --kubelet-config-from=cluster --force --no-start` and then "
-                              "`systemctl "
-                              "restart "
+                              "setup - --kubelet-config-from=cluster --force --no-start`, with the "
+                              "join command again, and then `systemctl restart "
                               "node-bootstrap.service` read it from the cluster "
                               "(kubelet.configFrom)"
                             : ": write it, or let `node-bootstrap setup - "

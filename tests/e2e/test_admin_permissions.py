@@ -91,6 +91,10 @@ def granted():
                         yield document["metadata"].get("namespace", ""), rule["apiGroups"][0], resource, verb
 
 
+# For an Event that only a cluster with 5,001 tokens has; tests/integration/test_admin_signer.py has it.
+RARE = {("kube-public", "", "events", "create")}
+
+
 def wait_for_permissions(cluster, expected):
     until(lambda: expected <= {row[:4] for row in audit(cluster)},
           lambda: f"unused: {expected - {row[:4] for row in audit(cluster)}}")
@@ -101,9 +105,9 @@ def test_each_permission_is_used_and_none_is_missing(audited, administer):
     with admin.controller("--parts=approve-client,approve-serving,signer,cleaner", account=admins.service_account(audited, is_serving=True)) as controller:
         use_every_part(audited)
         # The Lease is patched only at its first renewal, which may come later than all of the above. A watch is recorded when it ends.
-        wait_for_permissions(audited, {row for row in granted() if row[3] != "watch"})
+        wait_for_permissions(audited, {row for row in granted() if row[3] != "watch"} - RARE)
         assert controller.stop() == 0
-    wait_for_permissions(audited, set(granted()))
+    wait_for_permissions(audited, set(granted()) - RARE)
     found = audit(audited)
     assert not [row for row in found if row[4] == 403], "nothing is refused"
     # What every user may do, such as asking for versions, is no resource.

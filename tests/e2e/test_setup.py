@@ -74,8 +74,8 @@ def test_configuration_of_kubelet(fresh, cluster):
     said = set_up(fresh, line, check=False).stdout
     assert said.index("'/var/lib/kubelet/config.yaml' is missing") < said.index("--kubelet-config-from=cluster") < said.index(f"enabled  {UNIT}")
     commands = re.findall("`([^`]*)`", said[:said.index(f"enabled  {UNIT}")])
-    assert commands[-2:] == ["node-bootstrap setup --kubelet-config-from=cluster --force --no-start", f"systemctl restart {UNIT}"]
-    assert f"wrote    {DOCUMENT}" in fresh.run("sh", "-c", commands[-2]).stdout
+    assert commands[-2:] == ["node-bootstrap setup - --kubelet-config-from=cluster --force --no-start", f"systemctl restart {UNIT}"]
+    assert f"wrote    {DOCUMENT}" in fresh.run("sh", "-c", commands[-2], stdin=line).stdout
     fresh.run("sh", "-c", commands[-1])
     fresh.await_kubelet()
     assert fresh.exists("/var/lib/kubelet/config.yaml")
