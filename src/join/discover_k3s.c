@@ -102,5 +102,7 @@ int nb_discover_k3s(struct nb_join *join, struct nb_failure *f) {
                                       !join->bootstrap->has_hash };
 
         assert(join->bootstrap->has_hash || join->settings->unsafe_skip_ca_verification);
+        if (!join->is_rehearsal)
+                nb_join_find_named_ips(join);
         return nb_join_race(join, &race, f);
 }

@@ -101,10 +101,13 @@ static void keep_own(const char *found, char ret[static NB_NODE_IPS_SIZE]) {
  * (MADV_WIPEONFORK, which also wipes the settings), and cannot read the credentials; this join has
  * not read its key yet.
  */
-static void find_named(struct nb_join *join) {
-        struct resolving *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+void nb_join_find_named_ips(struct nb_join *join) {
+        struct resolving *shared;
 
+        if (join->key || join->named_ips[0])
+                return;
+        shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                      0);
         if (shared == MAP_FAILED)
                 return;
         NB_TEXT_COPY(shared->name, join->node_name);
@@ -241,8 +244,7 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
                 return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, ENOENT,
                                       "there is no usable node password in '" NB_NODE_PASSWORD_FILE
                                       "'");
-        if (!join->key && !join->named_ips[0])
-                find_named(join);
+        nb_join_find_named_ips(join);
         r = nb_pending_key_keep(join, f);
         if (r < 0)
                 return r;

@@ -73,6 +73,10 @@ int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,
                           struct nb_cluster_info *ret_info, struct nb_cluster *ret_newer,
                           struct nb_failure *f);
 
+/* Finds the addresses of this machine to which the node's name resolves, unless they are known.
+ * Does nothing once there is a key: no process that resolves names may have a copy of it. */
+void nb_join_find_named_ips(struct nb_join *join);
+
 /* Loads join->key from the state directory. If there is no usable key, creates one in memory. */
 int nb_pending_key_prepare(struct nb_join *join, struct nb_failure *f);
 

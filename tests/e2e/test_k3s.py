@@ -164,7 +164,7 @@ def test_example_of_the_document(new_node, server):
     assert "node-password-rejected" in agent.run("node-bootstrap", "status", check=False).stdout, "a server refuses a new password"
     server.cluster.node_passwords.clear()
     agent.run("sh", "-ec", refresh)
-    assert "State: joined" in agent.run("node-bootstrap", "status").stdout
+    until(lambda: "State: joined, and kubelet is running" in agent.run("node-bootstrap", "status", check=False).stdout, "kubelet was restarted")
 
 
 def test_addresses(agent, server):
