@@ -14,17 +14,22 @@ from .harness.node import CA_FILE, CONFIG, CURRENT, KUBECONFIG, PKI, UNIT, Node
 CODE = "token-unknown"
 # What changes nothing, and what is for a token of one node.
 READS = re.compile(r"node-bootstrap (check|status)|systemctl (show|status)|journalctl|node-bootstrap-admin ")
-STAND_IN_KUBELET = """#!/bin/sh
+STAND_IN_KUBELET = r"""#!/bin/sh
+if [ "$1" = answer ]; then
+        read -r request
+        printf 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok'
+        exit
+fi
 echo "a stand-in for kubelet, started with: $*"
-exec sleep infinity
+exec socat TCP-LISTEN:10248,bind=127.0.0.1,reuseaddr,fork EXEC:"$0 answer"
 """
 
 
 class StandIn:
-    """The scripted API server, as it is when nothing is scripted, and a kubelet that only sleeps."""
+    """The scripted API server, as it is when nothing is scripted, and a kubelet that only says that it is healthy."""
 
     prompt, kubelet, minor = "stand-in", None, 20
-    wait = "certificate"    # a stand-in for kubelet is never healthy, and makes no Node
+    wait = "certificate"    # a stand-in for kubelet makes no Node
     words = "Cluster and kubelet were stand-ins; after tests/control-plane they are real."
 
     def __init__(self):

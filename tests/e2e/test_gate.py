@@ -146,7 +146,7 @@ def test_service_that_fails(fresh, broken, is_joined):
             assert node.show(UNIT, "ActiveState", "Result", "ExecMainStatus") == ("failed", *broken.result)
         if broken.is_limited:
             assert node.show(UNIT, "ActiveState", "Result") == ("failed", broken.result[0]) and is_limited(node)
-            assert "Start request repeated too quickly." in node.run("systemctl", "status", UNIT, check=False).stdout
+            until(lambda: "Start request repeated too quickly." in node.run("systemctl", "status", UNIT, check=False).stdout, "the journal has it")
             node.run("systemctl", "reset-failed", UNIT)
     finally:
         if broken.after:
