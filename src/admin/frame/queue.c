@@ -176,10 +176,11 @@ static void make_ready(struct nb_queue *queue, uint64_t now_ms) {
 struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms, bool with_last,
                               bool (*may_run)(void *userdata, const struct nb_work *work),
                               void *userdata) {
+        const size_t n_kinds = !may_run ? 0 : with_last ? 2 : 1;
         struct nb_turns *turns;
 
         make_ready(queue, now_ms);
-        for (size_t i = 0; may_run && i <= with_last; i++)
+        for (size_t i = 0; i < n_kinds; i++)
                 TAILQ_FOREACH(turns, &queue->turns[i], next) {
                         struct nb_work *work = TAILQ_FIRST(&turns->works);
 
