@@ -214,7 +214,7 @@ def test_calls_that_take_long_leave_room_for_others(api, cluster, start):
     api.objects.wait(lambda: len(api.seen("create events")) >= 7)
     for number in range(10):
         cluster.settle(f"machine{number}")
-    assert len(api.seen("create events")) == 7
+    assert len(api.seen("create events")) in (7, 8), "the last kubelet may have one of the reserved slots"
 
 
 def test_a_revocation_that_takes_long_delays_no_second_request(api, cluster, start):
