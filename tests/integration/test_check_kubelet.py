@@ -154,7 +154,7 @@ def test_configuration_from_the_cluster(place):
     (place.path / "kubernetes").mkdir()
     (place.path / "kubernetes/kubelet.conf").write_text("kind: Config\n")
     place.settings["configFrom"] = "none"
-    assert "`node-bootstrap setup --kubelet-config-from=cluster --force --no-start`" in step_of(place.check(), "kubelet")["failure"]["detail"]
+    assert "`node-bootstrap setup - --kubelet-config-from=cluster --force --no-start`" in step_of(place.check(), "kubelet")["failure"]["detail"]
     place.settings["configFrom"] = "cluster"
     failure = step_of(place.check(), "kubelet")["failure"]
     assert "'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`" in failure["detail"]
@@ -292,7 +292,7 @@ def test_setup_with_the_configuration_of_the_cluster(place):
     place.unit["Environment"][1] = "KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
     missing = "kubelet cannot start: kubelet's configuration '/var/lib/kubelet/config.yaml' is missing"
     said = set_up(place)
-    assert missing in said and "once this machine has joined, let `node-bootstrap setup --kubelet-config-from=cluster --force --no-start`" in said
+    assert missing in said and "once this machine has joined, run `node-bootstrap setup - --kubelet-config-from=cluster --force --no-start`" in said
     assert missing not in set_up(place, "--kubelet-config-from=cluster")
 
 
