@@ -130,18 +130,15 @@ static int build_ca(struct nb_join_files *files, struct nb_swap *file) {
         return 1;
 }
 
-/* kubeadm writes it in a form of its own, and an upgrade removes arguments. After a crash, the file
- * may be older than the record. Unless other arguments are wanted, a file that is not ours stays
- * without a warning. */
+/* kubeadm writes it in a form of its own, and an upgrade removes arguments. Unless other arguments
+ * are wanted, a file that is not ours stays without a warning. */
 static int build_flags(struct nb_join_files *files, struct nb_swap *file) {
         const char *arguments = files->record.arguments;
-        const struct nb_secret *present = &files->present[NB_FILE_FLAGS];
 
         nb_flags_file_format(arguments, &file->text);
-        return arguments[0] &&
-               (files->pass == NB_PASS_JOIN || nb_flags_file_is(text_of(present), "") ||
-                strcmp(arguments, files->previous->arguments) != 0 ||
-                is_hash_ours(files->previous, present));
+        return arguments[0] && (files->pass == NB_PASS_JOIN ||
+                                nb_flags_file_is(text_of(&files->present[NB_FILE_FLAGS]), "") ||
+                                strcmp(arguments, files->previous->arguments) != 0);
 }
 
 static int build_instance(struct nb_join_files *files, struct nb_swap *file) {
@@ -255,11 +252,15 @@ int nb_join_files_read(struct nb_join_files *files, enum nb_join_file i) {
 bool nb_join_files_is_ours(const struct nb_join_files *files, enum nb_join_file i) {
         const struct nb_secret *present = &files->present[i];
 
+        if (i == NB_FILE_FLAGS && present->len > 0 && files->previous->arguments[0] &&
+            nb_flags_file_is(present->data, files->previous->arguments))
+                return true;
+        /* After a join, an older text of ours has been put back by somebody. */
+        if (i == NB_FILE_FLAGS && (files->pass == NB_PASS_REPAIR || files->pass == NB_PASS_REFRESH))
+                return false;
         /* kubelet's rotation replaces the link. */
         return i == NB_FILE_LINK || nb_join_file_rows[i].is_own ||
-               is_hash_ours(files->previous, present) ||
-               (i == NB_FILE_FLAGS && present->len > 0 && files->previous->arguments[0] &&
-                nb_flags_file_is(present->data, files->previous->arguments));
+               is_hash_ours(files->previous, present);
 }
 
 /* Nothing is lost if it is replaced. After a power cut, a file may be empty or hold only NULs. */
@@ -452,6 +453,10 @@ static int publish_all(struct nb_join_files *files, struct nb_failure *f) {
 
         if (files->pass != NB_PASS_REFRESH)
                 r = set_aside(files, f);
+        /* It is recognized by the arguments in the record. After a crash between the two, it has
+         * those that the settings want. */
+        if (r >= 0 && files->pass == NB_PASS_REPAIR)
+                r = nb_swap_publish(&files->files[NB_FILE_FLAGS], f);
         /* The record says when the certificate was renewed, so in a renewal it is the last: a crash
          * before must not delay the next renewal. */
         for (unsigned i = 0; i < _NB_FILE_N && r >= 0; i++)

@@ -141,7 +141,8 @@ int nb_runtime_find_by_unit(const struct nb_context *context, const struct nb_un
         int r;
 
         copy_endpoint(context->settings.cri_socket, runtime.endpoint);
-        runtime.is_remote_needed = runtime.endpoint[0] && has_docker(context, unit);
+        runtime.is_remote_needed = (runtime.endpoint[0] || ret_runtime->is_remote_needed) &&
+                                   has_docker(context, unit);
         if (!runtime.endpoint[0]) {
                 r = read_kubelet(context, unit, runtime.endpoint);
                 if (r < 0)

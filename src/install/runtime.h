@@ -23,8 +23,9 @@
 
 struct nb_runtime {
         char endpoint[NB_SETTINGS_PATH_MAX]; /* unix:///run/containerd/containerd.sock */
-        bool is_remote_needed; /* kubelet.criSocket is set, and kubelet is older than 1.24: it uses
-                                  Docker, unless an argument says otherwise */
+        bool is_remote_needed; /* kubelet.criSocket is set, or this was true before the call, and
+                                  kubelet is older than 1.24: it uses Docker, unless an argument
+                                  says otherwise */
 };
 
 /* 0 or -ENOMEM. */

@@ -24,7 +24,7 @@
 /* What kubelet's files are built from. 0; -E2BIG, -ENOMEM. */
 static int record_kubelet(struct nb_record *record, const struct nb_context *context) {
         struct nb_buffer words = NB_BUFFER_IN(record->arguments);
-        struct nb_runtime runtime;
+        struct nb_runtime runtime = { 0 };
         int r = nb_runtime_find(context, &runtime);
 
         if (r < 0)

@@ -161,7 +161,9 @@ bool nb_flags_renew(const struct nb_settings *settings, const struct nb_record *
         for (const char *word = NULL;
              is_partial && ret->data && (word = next_word(record->arguments, word, &len));)
                 if (!nb_setting_is_set(settings, find_setting(word)) &&
-                    !has_name(ret->data, word, len))
+                    !has_name(ret->data, word, len) &&
+                    (is_remote_needed || len != strlen("--" REMOTE) ||
+                     memcmp(word, "--" REMOTE, len) != 0))
                         nb_buffer_printf(ret, " %.*s", (int)len, word);
         return ret->error >= 0 && !are_equal(record->arguments, ret->data);
 }

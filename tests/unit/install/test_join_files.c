@@ -98,6 +98,8 @@ static struct files_case cases[] = {
         { "a repair with the arguments and endpoint of another program", REPAIR(USABLE),
           .before = { { FLAGS, ARGUMENTS("--v=2") }, { INSTANCE, "theirs" }, { ENV, "damaged" } },
           .after = { { FLAGS, ARGUMENTS("--v=2") }, { INSTANCE, "theirs" }, { ENV, NAME } } },
+        { "a repair with other arguments", REPAIR(USABLE), .arguments = "--a=2 --b",
+          .after = { { FLAGS, ARGUMENTS("--a=2 --b") } } },
         { "a repair with nothing but a name", NB_PASS_REPAIR, NB_NODE_STATE_USABLE,
           .is_env_only = true, .after = { { ENV, NAME }, { KUBECONFIG, NULL }, { RECORD, NULL } } },
 };
@@ -167,8 +169,8 @@ static void completes(void **state) {
 
 /* Between the record of a join and its other files, a file of the join before is still ours. */
 static void knows_its_own_files(void **state) {
-        static const enum nb_join_file ours[] = { NB_FILE_CA, NB_FILE_FLAGS, NB_FILE_INSTANCE,
-                                                  NB_FILE_KUBECONFIG };
+        static const enum nb_join_file all[] = { NB_FILE_CA, NB_FILE_FLAGS, NB_FILE_INSTANCE,
+                                                 NB_FILE_KUBECONFIG };
         _cleanup_(nb_record_done) struct nb_record record = { 0 };
         struct nb_join_files *files;
 
@@ -177,11 +179,11 @@ static void knows_its_own_files(void **state) {
         assert_int_equal(read_previous(&record), 1);
         (void)snprintf(record.arguments, sizeof(record.arguments), "--a=2");
         (void)snprintf(record.runtime_endpoint, sizeof(record.runtime_endpoint), "unix:///t");
-        files = nb_join_files_new(&context, NB_PASS_REPAIR, &record);
+        files = nb_join_files_new(&context, NB_PASS_JOIN, &record);
         assert_non_null(files);
-        for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
-                assert_int_equal(nb_join_files_read(files, ours[i]), 0);
-                assert_true(nb_join_files_is_ours(files, ours[i]));
+        for (size_t i = 0; i < N_ELEMENTS(all); i++) {
+                assert_int_equal(nb_join_files_read(files, all[i]), 0);
+                assert_true(nb_join_files_is_ours(files, all[i]));
         }
         nb_join_files_freep(&files);
         folder_remove(&folder);

@@ -104,6 +104,34 @@ static void repairs(void **state) {
         folder_remove(&folder);
 }
 
+static void repair(const char *arguments) {
+        struct nb_node node = { .inspection = { .state = NB_NODE_STATE_USABLE, .node = "a" } };
+        struct nb_failure f = { 0 };
+
+        set_settings(&(struct repair_case){ .endpoints = "10.0.0.1:6443", .arguments = arguments });
+        node.present.has_record = read_previous(&node.present.record) > 0;
+        assert_true(nb_repair(&context, &node, &f) >= 0);
+        nb_settings_init(&context.settings);
+        nb_node_done(&node);
+}
+
+/* The join wrote this text, but other arguments are in force since: somebody has put it back. */
+static void keeps_an_older_text(void **state) {
+        static const char old[] = ARGUMENTS("--hostname-override=a");
+
+        folder_skip_without_lookup();
+        put_before(&(struct files_case){ "", .is_joined = true });
+        expect(FLAGS, old);
+        repair("v=4");
+        expect(FLAGS, ARGUMENTS("--hostname-override=a --v=4"));
+        folder_put(&folder, FLAGS, old);
+        repair("v=4");
+        expect(FLAGS, old);
+        repair("v=5");
+        expect(FLAGS, old);
+        folder_remove(&folder);
+}
+
 /* The disk is full: the machine keeps what it has. */
 static void cannot_write(void **state) {
         struct nb_node node = { .inspection = { .state = NB_NODE_STATE_USABLE, .node = "a" } };
@@ -123,6 +151,7 @@ static void cannot_write(void **state) {
 int main(void) {
         prepare_context();
         CASES(cases, repairs);
+        CASE(keeps_an_older_text);
         CASE(cannot_write);
         return case_run("install repair");
 }

@@ -83,7 +83,7 @@ static void add_words(struct nb_unit *unit, enum nb_unit_list list, const char *
 static void finds_the_socket(void **state) {
         const struct runtime_case *c = *state;
         struct nb_context context = { 0 };
-        struct nb_runtime runtime;
+        struct nb_runtime runtime = { 0 };
         struct folder folder;
         struct nb_unit unit = { 0 };
         char path[sizeof(folder.path) + sizeof("/file")];
@@ -127,7 +127,7 @@ int fstat(int fd, struct stat *st) {
 static bool is_remote_needed(const struct folder *folder) {
         struct nb_context context = { .root_fd = folder->fd };
         struct nb_unit unit = { 0 };
-        struct nb_runtime runtime;
+        struct nb_runtime runtime = { 0 };
 
         add_words(&unit, NB_UNIT_COMMAND, "/bin/kubelet --v=2");
         nb_settings_init(&context.settings);
@@ -176,7 +176,7 @@ static void finds_a_socket_that_is_there(void **state) {
                                              "/run/crio/crio.sock", "/run/cri-dockerd.sock" };
         const struct socket_case *c = *state;
         struct nb_context context = { 0 };
-        struct nb_runtime runtime;
+        struct nb_runtime runtime = { 0 };
         struct folder folder;
         char path[PATH_MAX];
 

@@ -186,6 +186,9 @@ static struct renew_case renew[] = {
           "aws", AT "kubelet: {extraArgs: [v=4]}", NAME " --v=4 --provider-id=aws:///a" },
         { "renew: the provider ID of metadata is replaced", NAME " --provider-id=aws:///a", "aws",
           AT "kubelet: {extraArgs: ['provider-id=aws:///b']}", NAME " --provider-id=aws:///b" },
+        { "renew: kubelet does not know Docker any more",
+          "--container-runtime=remote --container-runtime-endpoint=unix:///s " NAME, "aws",
+          AT "kubelet: {extraArgs: [v=4]}", NAME " --v=4 --container-runtime-endpoint=unix:///s" },
 };
 
 static void renews_arguments(void **state) {
