@@ -373,7 +373,7 @@ static struct row rows[] = {
           .root = { ROOT, .constraints = "example" }, .code = NB_NONE },
         { "a name of the intermediate CA is not permitted", CONSTRAINT_RULE,
           .intermediate = { MIDDLE, .names = "dns:ca.example.org" },
-          .root = { ROOT, .constraints = "example" }, .code = UNTRUSTED },
+          .root = { ROOT, .constraints = "example" }, .code = UNTRUSTED, .is_stricter = true },
         { "an address that is permitted",
           CONSTRAINT_RULE,
           { .names = "ip:192.0.2.1" },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What Go makes of the certificates of test_certificate_server.c and test_certificate_path.c, to compare after a change of either:
+// What Go makes of the certificates of test_certificate_server.c, test_certificate_path.c and test_certificate_forged.c, to compare after a change of one:
 //
-//	mkdir m && for part in server path; do MATRIX=m build/tests/unit/crypto/test-crypto-certificate_$part; done && go run verify.go m
+//	mkdir m && for part in server path forged; do MATRIX=m build/tests/unit/crypto/test-crypto-certificate_$part; done && go run verify.go m
 //
 // prints each row for which Go and the table differ, and then the number of rows.
 package main
