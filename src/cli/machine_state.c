@@ -265,6 +265,17 @@ static void judge_wait(struct nb_machine_state *state) {
         }
 }
 
+/* What a join waits for does not say why this machine joins again. */
+static void put_expiry_first(struct nb_machine_state *state) {
+        const struct nb_failure wait = state->why;
+
+        if (state->node.inspection.state != NB_NODE_STATE_EXPIRED)
+                return;
+        nb_failure_clear(&state->why);
+        CONCLUDE(state, state->kind, "%s; %s", state->node.inspection.detail, wait.detail);
+        state->why.code = wait.code;
+}
+
 static void judge_failure(struct nb_machine_state *state) {
         const struct nb_last *last = &state->last;
         const char *status = state->service.status;
@@ -365,9 +376,10 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                 add_renaming(state);
                 return r;
         }
-        if (is_activating)
+        if (is_activating) {
                 judge_wait(state);
-        else if (service->has_job && !has_obstacle && found != NB_NODE_STATE_NOT_YET_VALID)
+                put_expiry_first(state);
+        } else if (service->has_job && !has_obstacle && found != NB_NODE_STATE_NOT_YET_VALID)
                 judge_queue(NB_SERVICE_UNIT, units, state);
         else if (found == NB_NODE_STATE_ABSENT && (has_failed || has_obstacle))
                 judge_failure(state);
