@@ -212,8 +212,8 @@ int nb_controller_run_work(struct nb_controller *controller) {
                 struct nb_work *work = nb_queue_take(&controller->queue, nb_now_ms(), has_many,
                                                      slot ? may_run : NULL, controller);
 
-                controller->is_blocked = !work;
-                if (!work)
+                controller->is_blocked = !slot || !work;
+                if (controller->is_blocked)
                         break;
                 r = begin_work(controller, slot, work);
         }
