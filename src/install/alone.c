@@ -18,6 +18,7 @@
 #include "base/macro.h"
 #include "install/alone.h"
 #include "os/clock.h"
+#include "os/process.h"
 
 #define CGROUP_TEXT_MAX (64 * 1024)
 #define PROCESSES_MAX 128 /* at a time: each has a descriptor */
@@ -64,10 +65,17 @@ static bool skip_line(const char **text, pid_t pid) {
         return true;
 }
 
+/* It has been killed, but waits for a file system that does not answer. */
+static bool skip_left(const char **text) {
+        pid_t pid = (pid_t)strtol(*text, NULL, 10);
+
+        return nb_process_is_left(pid) && skip_line(text, pid);
+}
+
 int nb_cgroup_procs_verify(const char *text, pid_t self, pid_t runner, pid_t *ret_other) {
         if (!*text)
                 return -EINVAL;
-        while (skip_line(&text, self) || skip_line(&text, runner))
+        while (skip_line(&text, self) || skip_line(&text, runner) || skip_left(&text))
                 ;
         if (!*text)
                 return 0;
@@ -158,7 +166,7 @@ static unsigned kill_listed(struct nb_buffer *text, pid_t parent, pid_t child, b
         char *next = text->data;
 
         while (n < PROCESSES_MAX && (pids[n] = (pid_t)strtol(next, &next, 10)) > 0) {
-                if (pids[n] == getpid() || pids[n] == parent)
+                if (pids[n] == getpid() || pids[n] == parent || nb_process_is_left(pids[n]))
                         continue;
                 fds[n] = (int)syscall(SYS_pidfd_open, pids[n], 0);
                 n += fds[n] >= 0;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Checks that install and its runner are the only processes of its service. A process that `join`
+ * Checks that install and its runner are the only processes of its service, apart from those that
+ * wait for a file system and execute nothing more (nb_process_is_left()). A process that `join`
  * left behind could exchange files between check and use. Only root can leave the control group of
  * a service, so its list of processes shows all of them. If that cannot be read, the check fails.
  */

@@ -34,6 +34,7 @@
 #include "node_state/present.h"
 #include "os/clock.h"
 #include "os/options.h"
+#include "os/process.h"
 #include "os/sources.h"
 #include "os/stop.h"
 #include "settings/kubelet_unit.h"
@@ -414,7 +415,9 @@ static int begin(const struct arguments *arguments, struct nb_install *install,
 
         while ((kind = run_locked(arguments, BEGIN, install, f)) == -ETIMEDOUT &&
                install->is_child_run) {
-                if (nb_now_ms() - begun_ms >= install->own.settings.timeout_ms) {
+                const uint64_t timeout_ms = install->own.settings.timeout_ms;
+
+                if (nb_now_ms() - begun_ms >= timeout_ms) {
                         nb_failure_add(f, "; gave up at the timeout");
                         break;
                 }
@@ -431,7 +434,9 @@ static int begin(const struct arguments *arguments, struct nb_install *install,
                 arguments->sources->is_keeping = true;
                 arguments->sources->config_directory = directory;
                 nb_failure_clear(f);
-                (void)poll(NULL, 0, WAIT_MS);
+                do
+                        (void)poll(NULL, 0, WAIT_MS);
+                while (nb_process_count_left() > 0 && nb_now_ms() - begun_ms < timeout_ms);
         }
         if (is_waiting && kind >= 0)
                 nb_tell_heard(arguments->teller, "");

@@ -20,6 +20,11 @@
 #define SEARCH_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 #define ERROR_SIZE ((off_t)64 * 1024)
 #define GRACE_MS 1000 /* from SIGTERM to SIGKILL */
+#define LEFT_MAX 8
+
+/* Processes of nb_process_try() that were killed, but have not ended. As long as they are not
+ * waited for, no other process gets their numbers. */
+static pid_t stuck[LEFT_MAX];
 
 /* `streams` are the program's standard input, output and error. Its signal handlers and signal mask
  * are reset, since this process may block signals. Returns the process ID, or -errno. */
@@ -306,10 +311,41 @@ static void leave_streams(void) {
                         (void)close(stream);
 }
 
+bool nb_process_is_left(pid_t pid) {
+        for (size_t i = 0; i < LEFT_MAX; i++)
+                if (pid > 0 && stuck[i] == pid)
+                        return true;
+        return false;
+}
+
+unsigned nb_process_count_left(void) {
+        unsigned n = 0;
+
+        for (size_t i = 0; i < LEFT_MAX; i++) {
+                if (stuck[i] > 0 && waitpid(stuck[i], NULL, WNOHANG) != 0)
+                        stuck[i] = 0;
+                n += stuck[i] > 0;
+        }
+        return n;
+}
+
+/* On some file systems, not even SIGKILL ends a process. */
+static void leave(pid_t pid) {
+        size_t i = 0;
+
+        if (waitpid(pid, NULL, WNOHANG) != 0)
+                return;
+        while (stuck[i] > 0)
+                i++;
+        stuck[i] = pid;
+}
+
 int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms) {
         int pair[2], n;
         pid_t pid;
 
+        if (nb_process_count_left() == LEFT_MAX)
+                return -ETIMEDOUT;
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return -errno;
         pid = fork();
@@ -330,7 +366,9 @@ int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms) 
                 return n;
         /* Also one that has closed the pipe and lives on: it may be in an attacker's hands. */
         (void)kill(pid, SIGKILL);
-        /* On some file systems, not even SIGKILL ends it. */
-        (void)waitpid(pid, NULL, n <= 0 ? WNOHANG : 0);
+        if (n <= 0)
+                leave(pid);
+        else
+                (void)waitpid(pid, NULL, 0);
         return n <= 0 ? -ETIMEDOUT : 0;
 }

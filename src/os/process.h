@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/secret.h"
 
@@ -46,5 +47,13 @@ int nb_process_run(const struct nb_process *process, struct nb_process_result *r
 
 /* Runs the function in another process of this program, without the descriptors of this one, and
  * kills that process at the timeout: only SIGKILL ends a call that waits for a dead file server. 0;
- * -ETIMEDOUT; -errno. */
+ * -ETIMEDOUT, at once if too many processes are left; -errno. */
 int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms);
+
+/* On some file systems, such as FUSE, not even SIGKILL ends a process before the file system
+ * answers. It executes nothing more. Whether `pid` is such a process of nb_process_try() in this
+ * process, or in one from which it was forked. */
+bool nb_process_is_left(pid_t pid);
+
+/* How many of this process are left now. */
+unsigned nb_process_count_left(void);

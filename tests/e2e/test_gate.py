@@ -415,6 +415,9 @@ def test_boot_with_a_file_system_that_hangs(rebooted, row, is_joined):
     for unit, text in row.drop_ins.items():
         node.drop_in(unit, text)
     node.mark = count_words(node)
+
+    def said():
+        return " ".join(node.run("node-bootstrap", "status", check=False).stdout.split())
     try:
         with hung.hung(node.path(row.directory)) as file_system:
             node.boot(wait=None)
@@ -422,7 +425,7 @@ def test_boot_with_a_file_system_that_hangs(rebooted, row, is_joined):
                 until(lambda: has_booted(node), lambda: node.jobs())
                 assert node.show(UNIT, "ActiveState", "Result") == ("active", "success")
             else:
-                until(lambda: row.words in " ".join(node.run("node-bootstrap", "status", check=False).stdout.split()), "status names what does not answer")
+                until(lambda: row.words in said(), lambda: f"status does not name what does not answer: {said()}")
                 if row.drop_ins:
                     until(lambda: node.show(GATE, "NRestarts") not in ("", "0"), "the gate is asked again")
                 assert has_job(node, KUBELET) and not node.is_active(KUBELET) and not has_booted(node)
