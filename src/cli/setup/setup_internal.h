@@ -271,8 +271,7 @@ int nb_setup_compare_secret(const struct nb_setup_found *found, enum nb_credenti
 /* Appends what other settings mean to kubelet and its Node, in lines for a person. `file` is the
  * text of kubeadm-flags.env, "" without one. Returns whether the service will write it again. */
 bool nb_setup_explain(const struct nb_record *record, const char *file,
-                      const struct nb_settings *before, const struct nb_settings *after,
-                      struct nb_buffer *ret);
+                      const struct nb_settings *settings, struct nb_buffer *ret);
 
 /*
  * Everything but `changes`. The sources of `found` then have what the service will get. Release

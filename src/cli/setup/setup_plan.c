@@ -408,7 +408,7 @@ static void explain(const struct nb_setup_found *found, bool joins, struct nb_se
             !nb_sources_is_sealed(&found->sources, NB_CREDENTIAL_CONFIG_NAME))
                 plan->is_flags_file_due = nb_setup_explain(
                         &present->record, found->flags.data ? found->flags.data : "",
-                        &found->settings, &plan->settings, &plan->effects);
+                        &plan->settings, &plan->effects);
 }
 
 int nb_setup_plan(const struct nb_setup_wanted *wanted, struct nb_setup_found *found,
