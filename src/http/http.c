@@ -368,9 +368,7 @@ static void take_reply(struct nb_http_transfer *transfer, const struct nb_http_r
         if (reply->connection.begin_usec > 0)
                 transfer->http->connection = reply->connection;
         switch ((enum nb_http_reply_kind)reply->kind) {
-        case NB_HTTP_OPENED: /* or of an earlier call */
-                if (transfer->call.is_early)
-                        take_done(transfer, reply);
+        case NB_HTTP_OPENED: /* of an earlier call */
                 break;
         case NB_HTTP_CONNECTED:
                 take_connected(transfer);
@@ -480,7 +478,6 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         call->has_body = request->body;
         snprintf(call->method, sizeof(call->method), "%s", request->method ? request->method : "");
         call->is_stream = request->is_stream;
-        call->is_early = request->is_open_only;
         return 0;
 }
 

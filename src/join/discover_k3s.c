@@ -98,7 +98,7 @@ static int verify_answer(const struct nb_join *join, const struct nb_api *api,
 }
 
 int nb_discover_k3s(struct nb_join *join, struct nb_failure *f) {
-        const struct nb_race race = { &nb_cacerts_call, verify_answer, NB_ANSWER_MALFORMED, false,
+        const struct nb_race race = { &nb_cacerts_call, verify_answer, NB_ANSWER_MALFORMED,
                                       !join->bootstrap->has_hash };
 
         assert(join->bootstrap->has_hash || join->settings->unsafe_skip_ca_verification);

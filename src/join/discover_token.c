@@ -133,7 +133,7 @@ static int verify_cluster_info(const struct nb_join *join, const struct nb_api *
 
 int nb_discover_token(struct nb_join *join, struct nb_failure *f) {
         static const struct nb_race race = { &nb_cluster_info_call, verify_cluster_info,
-                                             NB_CLUSTER_INFO_UNACCEPTABLE, true, false };
+                                             NB_CLUSTER_INFO_UNACCEPTABLE, false };
 
         return nb_join_race(join, &race, f);
 }

@@ -147,8 +147,6 @@ static int adopt_candidate(const struct race *race, struct candidate *c,
         nb_report_new_connection(&c->again);
         nb_report_new_connection(&c->api);
         race->join->api = TAKE(c->early);
-        if (race->kind->is_api_server)
-                race->join->other = c->url;
         return 0;
 }
 

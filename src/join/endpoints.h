@@ -26,7 +26,6 @@ struct nb_race {
                       const struct nb_unverified *first, struct nb_http_answer *second,
                       struct nb_cluster *ret_cluster, struct nb_failure *f);
         enum nb_code malformed; /* the failure if the cluster's CAs are malformed */
-        bool is_api_server;     /* the endpoint is an API server, also for the next stages */
         bool is_unproven; /* the CAs are unverified, so a copy that they verify proves nothing */
 };
 

@@ -18,14 +18,6 @@ void nb_join_done(struct nb_join *join) {
         nb_buffer_done(&join->serving);
 }
 
-struct nb_cluster nb_join_reachable(const struct nb_join *join) {
-        struct nb_cluster cluster = join->cluster;
-
-        if (join->is_other)
-                cluster.server = *join->other;
-        return cluster;
-}
-
 int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
                   struct nb_ca_selection *ret_selection, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_FILE_MAX);

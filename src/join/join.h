@@ -34,13 +34,9 @@ struct nb_join {
         bool is_rehearsal;    /* ask each endpoint once, and report no waiting */
 
         /* discover: verified. */
-        struct nb_cluster cluster;  /* its `ca` are the trusted CAs; NULL: the system's */
-        char endpoint[NB_URL_MAX];  /* the verified endpoint, the host of the URL, or the server of
-                                     * the document */
-        const struct nb_url *other; /* the endpoint as API server, if cluster->server cannot be
-                                       reached; NULL for none */
-        bool is_other;              /* `api` uses it */
-        bool is_other_reported;     /* logged once: a network may drop each connection */
+        struct nb_cluster cluster; /* its `ca` are the trusted CAs; NULL: the system's */
+        char endpoint[NB_URL_MAX]; /* the verified endpoint, the host of the URL, or the server of
+                                    * the document */
         struct nb_api api;       /* after discover: empty, or an early connection to the endpoint */
         time_t server_date;      /* of the last unverified answer: a hint for diagnosis only */
         uint64_t server_date_ms; /* nb_now_ms() at that time; 0: none */
@@ -70,9 +66,6 @@ struct nb_join {
 };
 
 void nb_join_done(struct nb_join *join);
-
-/* join->cluster, with the server that the join uses: see join->is_other. Borrowed. */
-struct nb_cluster nb_join_reachable(const struct nb_join *join);
 
 /* Replaces the CAs of `cluster` by those that nb_bootstrap_select_ca() trusts; `malformed` or
  * NB_CA_PIN_MISMATCH. */

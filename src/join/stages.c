@@ -6,14 +6,8 @@
 #include "join/report.h"
 #include "join/retry.h"
 #include "join/stages.h"
-#include "kube_calls/cluster_calls.h"
 #include "os/clock.h"
 #include "systemd/log.h"
-
-/* If the server in cluster-info does not accept a connection within OPEN_MAX_MS, another one that
- * is known to work has OTHER_MAX_MS to answer. */
-#define OPEN_MAX_MS 250
-#define OTHER_MAX_MS 3000
 
 int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {
         static int (*const discover[_NB_METHOD_N])(struct nb_join * join, struct nb_failure * f) = {
@@ -25,68 +19,11 @@ int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {
         return nb_join_map_clock_skew(join, discover[join->bootstrap->method](join, f), f);
 }
 
-static int init_api(const struct nb_join *join, uint64_t deadline_ms, struct nb_api *ret_api,
-                    struct nb_failure *f) {
-        const struct nb_cluster cluster = nb_join_reachable(join);
-
-        return nb_api_init(ret_api, &cluster, &join->bootstrap->identity, deadline_ms, f);
-}
-
-/* The TLS server name and the proxy in cluster-info are for its own server. */
-static bool has_other(const struct nb_join *join) {
-        const struct nb_cluster *cluster = &join->cluster;
-
-        return join->other && !nb_url_is_equal(join->other, &cluster->server) &&
-               !cluster->tls_server_name[0] && !cluster->proxy_url[0];
-}
-
-static uint64_t within_ms(const struct nb_join *join, uint64_t ms) {
-        uint64_t end_ms = nb_now_ms() + ms;
-
-        return end_ms < join->deadline_ms ? end_ms : join->deadline_ms;
-}
-
-/* Any answer over TLS that the cluster's CA verifies is enough. 0; -ECANCELED. */
-static int try_other(struct nb_join *join) {
-        _cleanup_(nb_api_done) struct nb_api other = { 0 };
-        char version[NB_VERSION_SIZE];
-        struct nb_failure why = { 0 };
-        int r;
-
-        join->is_other = true;
-        r = init_api(join, within_ms(join, OTHER_MAX_MS), &other, &why);
-        if (r >= 0)
-                r = nb_version_read(&other, "gitVersion", version, &why);
-        if (r < 0) {
-                join->is_other = false;
-                return r == -ECANCELED && why.code == NB_NONE ? r : 0;
-        }
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
-        if (!join->is_other_reported)
-                nb_log(LOG_WARNING, NB_ENDPOINT_UNREACHABLE,
-                       "the server in cluster-info, %s, did not answer within %d ms; joining "
-                       "through %s, but kubelet will use the server in cluster-info",
-                       join->api.name, OPEN_MAX_MS, other.name);
-        join->is_other_reported = true;
-        other.deadline_ms = join->deadline_ms;
-        nb_api_done(&join->api);
-        join->api = TAKE(other);
-        return 0;
-}
-
+/* The early connection of discovery is used if it is to the same server. */
 static int connect_api(struct nb_join *join, struct nb_failure *f) {
-        struct nb_failure why = { 0 };
-        int r;
+        int r = nb_api_init(&join->api, &join->cluster, &join->bootstrap->identity,
+                            join->deadline_ms, f);
 
-        join->is_other = false;
-        r = init_api(join, join->deadline_ms, &join->api, f);
-        if (r >= 0 && has_other(join)) {
-                r = nb_api_open(&join->api, within_ms(join, OPEN_MAX_MS), &why);
-                /* A refusal is an answer, and usually means that cluster-info has a wrong address:
-                 * the next stage reports it. */
-                if (r < 0 && why.code != NB_NONE)
-                        r = why.code == NB_ENDPOINT_UNREACHABLE ? try_other(join) : 0;
-        }
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
@@ -147,17 +84,8 @@ struct attempt {
 
 static int attempt_stage(void *userdata, struct nb_failure *f) {
         const struct attempt *attempt = userdata;
-        struct nb_join *join = attempt->join;
-        int r = 0;
 
-        /* Choose the server again. */
-        if (attempt->stage->run != connect_api && has_other(join) && !join->api.http)
-                r = connect_api(join, f);
-        if (r >= 0)
-                r = nb_join_map_clock_skew(join, attempt->stage->run(join, f), f);
-        if (r < 0 && has_other(join) && nb_http_is_unanswered(f->code))
-                nb_api_done(&join->api);
-        return r;
+        return nb_join_map_clock_skew(attempt->join, attempt->stage->run(attempt->join, f), f);
 }
 
 /* During discovery, people look for a wrong address first. */

@@ -16,9 +16,7 @@
  *      token; fetches a second copy over verified TLS.
  * connect
  *      prepares the connection on which the next stages present the bootstrap identity. discover
- *      never sends it. If the server in cluster-info does not answer to TCP within 250 ms, uses the
- *      endpoint that discovery has verified, provided that TLS verifies it. After a failure without
- *      an answer, chooses again.
+ *      never sends it. Always the server in cluster-info, which kubelet will use.
  * node (CSR only)
  *      waits while another node of this name is Ready, for at most NB_RETRY_NODE_MS.
  * request

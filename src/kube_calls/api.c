@@ -152,18 +152,6 @@ int nb_api_get(struct nb_api *api, const struct nb_call *call, const char *name,
         return nb_api_perform(api, call, &(struct nb_http_request){ .url = name }, ret_answer, f);
 }
 
-int nb_api_open(struct nb_api *api, uint64_t until_ms, struct nb_failure *f) {
-        static const struct nb_call call = { "a connection to", "/", 1, NULL };
-        _cleanup_(nb_http_answer_done) struct nb_http_answer none = { 0 };
-        struct request request;
-
-        return nb_http_perform(api->http,
-                               fill_request(api, &call,
-                                            &(struct nb_http_request){ .is_open_only = true },
-                                            &request),
-                               until_ms, &none, f);
-}
-
 /* --- Answers --- */
 
 const char *nb_answer_text(const struct nb_http_answer *answer) {

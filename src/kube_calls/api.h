@@ -73,10 +73,6 @@ int nb_api_perform(struct nb_api *api, const struct nb_call *call,
 int nb_api_start(struct nb_api *api, const struct nb_call *call, const struct nb_http_request *more,
                  struct nb_http_transfer **ret_transfer, struct nb_failure *f);
 
-/* Opens the connection for the next request, by TCP only. 0; -ECANCELED; nb_http_is_unanswered(),
- * also at `until_ms`. */
-int nb_api_open(struct nb_api *api, uint64_t until_ms, struct nb_failure *f);
-
 /* The body, or "". */
 const char *nb_answer_text(const struct nb_http_answer *answer);
 

@@ -159,9 +159,8 @@ def equal(world):
     elsewhere(world)
 
     def check(world, run):
-        assert world.server.kinds[:2] == ["cluster-info", "cluster-info"] and world.machine.handoff()["server"] == world.other.url
-        if "did not answer within 250 ms" not in run.stderr:        # on a busy machine
-            assert world.server.kinds[2:] == [] and world.other.kinds == ["create", "watch"]
+        assert world.server.kinds == ["cluster-info", "cluster-info"] and world.machine.handoff()["server"] == world.other.url
+        assert world.other.kinds == ["create", "watch"]
     world.check_elsewhere = check
 
 
@@ -204,14 +203,6 @@ def forged(world):
 
 def dead_server(world):
     world.cluster.server = "https://" + faults.dead_endpoint()
-    world.server.on("version", faults.hang_up_instead)              # ends a join that goes through the endpoint
-
-
-def refused_at_once(world, run):
-    assert world.csrs() == []
-    discovered = world.server.seen("cluster-info")[-1].when
-    if all(version.when - discovered < 0.25 for version in world.server.seen("version")):   # the refusal took longer on a busy machine
-        never_sent(world, run)
 
 
 def never_sent(world, run):
@@ -229,7 +220,7 @@ ELSEWHERE = [
     Case("changing all the time", alternating, "cluster-info-changed", 76, check=never_sent),
     Case("second copy cut", lambda world: elsewhere(world) or world.server.on("cluster-info", faults.cut, skip=1), *RESET, check=never_sent),
     Case("forged by a holder of the token", forged, *UNTRUSTED, check=never_sent),
-    Case("to where nobody listens", dead_server, *REFUSED, "refused", check=refused_at_once),
+    Case("to where nobody listens", dead_server, *REFUSED, "refused", check=never_sent),
 ]
 
 
@@ -273,10 +264,7 @@ def stalls_at_the_second_copy(world):
 
 
 def not_held_up(world, run):
-    """From the request that nobody answers, which is given up after 10 s, to what comes after it.
-
-    On a busy machine, `server:` may not answer within 250 ms; the join then goes through the endpoint.
-    """
+    """From the request that nobody answers, which is given up after 10 s, to what comes after it."""
     stalled, [create] = world.stalling.seen("cluster-info")[1:], world.other.seen("create") + world.server.seen("create")
     assert all(create.when < request.when + 9 for request in stalled)
 

@@ -47,19 +47,6 @@ static struct nb_cluster make_cluster(const char *url, const char *pem) {
 
 /* --- The cluster --- */
 
-static void a_join_may_use_another_server(void **state) {
-        struct nb_url other_url;
-
-        join.cluster = make_cluster("https://10.0.0.1:6443", ca.pem);
-        assert_int_equal(nb_endpoint_parse("10.0.0.2:6443", 13, &other_url), 0);
-        join.other = &other_url;
-        assert_string_equal(nb_join_reachable(&join).server.host, "10.0.0.1");
-        join.is_other = true;
-        assert_string_equal(nb_join_reachable(&join).server.host, "10.0.0.2");
-        assert_ptr_equal(nb_join_reachable(&join).ca, join.cluster.ca);
-        assert_string_equal(join.cluster.server.host, "10.0.0.1");
-}
-
 static void set_pin(const struct pki_cert *cert) {
         struct nb_certificates *certificates = NULL;
 
@@ -271,7 +258,6 @@ static void waiting_begins_once(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(a_join_may_use_another_server),
                 TEST(only_pinned_cas_are_trusted_and_adopted),
                 TEST(a_bundle_that_is_not_trusted_is_left),
                 TEST(the_bytes_of_a_hash_are_kept),

@@ -255,25 +255,6 @@ static void await_connections(unsigned n) {
         assert_int_equal(server.n_connections, n);
 }
 
-/* No byte of TLS is sent before there is a request. */
-static void a_connection_is_opened_before_its_request(void **state) {
-        struct server_answer answers[] = { { "GET", 200, "x" }, { 0 } };
-        const struct nb_cluster cluster = server_cluster(&server);
-        struct nb_http_answer answer = { 0 };
-        struct nb_failure f = { 0 };
-        struct nb_api api = { 0 };
-
-        server_reset(&server, answers);
-        assert_int_equal(nb_api_init(&api, &cluster, NULL, NB_TIME_INFINITE, &f), 0);
-        assert_int_equal(nb_api_open(&api, nb_now_ms() + 10000, &f), 0);
-        await_connections(1);
-        assert_string_equal(server_log(&server), "");
-        assert_int_equal(nb_api_get(&api, &call, "x", &answer, &f), 0);
-        assert_int_equal(server.n_connections, 1);
-        nb_http_answer_done(&answer);
-        nb_api_done(&api);
-}
-
 /* An early connection is used for the same server, and closed for another one. */
 static void early_connections(void **state) {
         for (int is_other = 0; is_other < 2; is_other++) {
@@ -322,7 +303,6 @@ int main(void) {
         CASE(no_credential_for_another_server);
         CASE(a_call_ends_at_the_deadline);
         CASE(an_unverified_server_gets_no_credential);
-        CASE(a_connection_is_opened_before_its_request);
         CASE(early_connections);
         r = case_run("kube calls api");
         server_stop(&server);
