@@ -14,7 +14,6 @@
 #include "os/clock.h"
 #include "os/sources.h"
 #include "os/stop.h"
-#include "os/terminal.h"
 #include "state_files/found_metadata.h"
 #include "state_files/handoff.h"
 #include "systemd/log.h"
@@ -230,7 +229,6 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         r = nb_stop_init();
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for signals: %m");
-        (void)nb_terminal_line_begin(STDERR_FILENO);
         started = nb_http_begin(false, f);
         r = load_settings(options->config_directory, is_metadata, &given,
                           started < 0 ? &ignored : f);
@@ -241,7 +239,6 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                 r = is_metadata ? read_metadata(&given, f) : join_given(&given, f);
         }
         nb_http_end();
-        nb_terminal_line_end();
         if (r >= 0)
                 return 0;
         if (r == -ECANCELED && f->code == NB_NONE) {

@@ -12,18 +12,8 @@
 #include "os/clock.h"
 #include "os/terminal.h"
 
-#define LINE_SIZE 1024
 #define COLUMNS_DEFAULT 80
 #define COLUMNS_MIN 3 /* some terminals say 0 */
-#define CLEAR "\r\033[K"
-#define ELLIPSIS "…"
-
-static struct {
-        bool is_used;
-        int fd;
-        bool is_drawn;
-        char text[LINE_SIZE];
-} line;
 
 bool nb_terminal_takes_escapes(int fd) {
         const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
@@ -51,68 +41,6 @@ size_t nb_terminal_columns(int fd) {
 
         return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= COLUMNS_MIN ? size.ws_col
                                                                                : COLUMNS_DEFAULT;
-}
-
-size_t nb_terminal_cut(const char *text, size_t columns) {
-        size_t len = 0;
-
-        for (size_t n = 0; text[len] && (n < columns || (text[len] & 0xc0) == 0x80); len++)
-                n += (text[len] & 0xc0) != 0x80;
-        return len;
-}
-
-/* A background job must not write to the terminal, and a terminal stopped with Ctrl-S must not
- * delay the join. */
-static void put_text(const char *text, size_t len) {
-        struct pollfd p = { .fd = line.fd, .events = POLLOUT };
-
-        if (tcgetpgrp(line.fd) != getpgrp() || poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT) ||
-            write(line.fd, text, len) < 0)
-                line.is_drawn = false;
-}
-
-bool nb_terminal_line_begin(int fd) {
-        line.fd = fd;
-        line.text[0] = '\0';
-        line.is_used = nb_terminal_takes_escapes(fd) && tcgetpgrp(fd) == getpgrp();
-        return line.is_used;
-}
-
-void nb_terminal_line_show(void) {
-        char drawn[LINE_SIZE + sizeof(CLEAR ELLIPSIS)];
-        size_t columns, len;
-
-        if (!line.is_used || !line.text[0])
-                return;
-        columns = nb_terminal_columns(line.fd);
-        /* Some terminals wrap as soon as the last column is used. */
-        len = nb_terminal_cut(line.text, columns - 1);
-        if (line.text[len])
-                len = nb_terminal_cut(line.text, columns - 2);
-        line.is_drawn = true;
-        put_text(drawn, (size_t)snprintf(drawn, sizeof(drawn), CLEAR "%.*s%s", (int)len, line.text,
-                                         line.text[len] ? ELLIPSIS : ""));
-}
-
-void nb_terminal_line_hide(void) {
-        if (line.is_used && line.is_drawn)
-                put_text(CLEAR, strlen(CLEAR));
-        line.is_drawn = false;
-}
-
-void nb_terminal_line_set(const char *text) {
-        if (!line.is_used || (line.is_drawn && !strcmp(line.text, text)))
-                return;
-        snprintf(line.text, sizeof(line.text), "%s", text);
-        if (text[0])
-                nb_terminal_line_show();
-        else
-                nb_terminal_line_hide();
-}
-
-void nb_terminal_line_end(void) {
-        nb_terminal_line_hide();
-        line.is_used = false;
 }
 
 int nb_console_init(int fd) {

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A status line at the bottom of a terminal, rewritten in place, which shows what a command is
- * waiting for. Nothing is drawn if the descriptor is not a terminal, if escape sequences are
- * disabled, or while another job is in the foreground. log.c hides the line while it prints.
- */
+/* What a terminal can show, and a console that may stall. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,21 +14,6 @@ bool nb_terminal_is_ascii(void);
 
 /* The width of the terminal; 80 if there is none, or if it does not say. */
 size_t nb_terminal_columns(int fd);
-
-/* Returns how many bytes of a UTF-8 text fit into `columns`, with one column per character. */
-size_t nb_terminal_cut(const char *text, size_t columns);
-
-/* Returns false if no line will be drawn. */
-bool nb_terminal_line_begin(int fd);
-
-/* One line of printable text; "" removes it. */
-void nb_terminal_line_set(const char *text);
-
-/* Call them before and after any other output to the terminal. */
-void nb_terminal_line_hide(void);
-void nb_terminal_line_show(void);
-
-void nb_terminal_line_end(void);
 
 /*
  * A console may stop accepting output, because of flow control, a full buffer or a missing reader.

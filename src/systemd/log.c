@@ -194,14 +194,12 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
 static void print_text(const char *text, size_t len) {
         static int wait_ms = NB_CONSOLE_WAIT_MS;
 
-        nb_terminal_line_hide();
         if (is_console)
                 wait_ms = nb_console_write(STDERR_FILENO, text, len, wait_ms) < 0
                                   ? 0
                                   : NB_CONSOLE_WAIT_MS;
         else
                 fwrite(text, 1, len, stderr);
-        nb_terminal_line_show();
 }
 
 /* What each line begins with. Returns `ret`. */
@@ -391,7 +389,6 @@ void nb_log_status_of(const struct nb_failure *f, time_t since, const char *form
         va_start(arguments, format);
         print_line(status + n, sizeof(status) - (size_t)n, format, arguments);
         va_end(arguments);
-        nb_terminal_line_set(status + n);
         if (has_channel)
                 send_status(status + n, f, since);
         else

@@ -95,9 +95,8 @@ void nb_log_print_remedy(FILE *stream, enum nb_code code, size_t indent, size_t 
 /* As sd_notify(3), for the service that runs this process: such as "READY=1". */
 void nb_notify(const char *state);
 
-/* Sends STATUS= with nb_notify(), and updates the status line of os/terminal.h. install also
- * learns of the failure that the status is about (NULL: none), since when it has lasted (0: it
- * has just happened), and the fields. */
+/* Sends STATUS= with nb_notify(). install also learns of the failure that the status is about
+ * (NULL: none), since when it has lasted (0: it has just happened), and the fields. */
 void nb_log_status_of(const struct nb_failure *f, time_t since, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 #define nb_log_status(...) nb_log_status_of(NULL, 0, __VA_ARGS__)

@@ -304,8 +304,8 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert "the join continues" in said
     assert fresh.show(UNIT, "ActiveState") == "activating"
     other = cluster.token(controlplane.MANUAL_GROUP)
-    shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"TERM=linux node-bootstrap setup {to(cluster, other)} --force", "/dev/null")
-    while not re.search(r"\x1b\[KWaiting since [0-9-]+ [0-9:]+ UTC: the CSR 'node-csr-", shown):
+    shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"node-bootstrap setup {to(cluster, other)} --force", "/dev/null")
+    while not re.search(r"\* Waiting since [0-9-]+ [0-9:]+ UTC: the CSR 'node-csr-", shown):
         line = watching.stdout.readline()
         assert line, shown
         shown += line
@@ -314,7 +314,6 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     cluster.kubectl("certificate", "approve", *[csr["metadata"]["name"] for csr in cluster.csrs(fresh.name)])
     assert watching.wait(PATIENCE) == 0
     said = shown + watching.stdout.read()
-    assert "* Waiting" not in said, "on a terminal it is one line"
     assert f"token {token.id} -> token {other.id}" in said and other.secret not in said and "stopped before" not in said
     assert [entry["NODE_BOOTSTRAP_TOKEN_ID"] for entry in fresh.entries("installed")] == [other.id]
 

@@ -30,7 +30,6 @@ struct watch {
         char previous[sizeof(((struct nb_last *)NULL)->invocation)]; /* the run before it; "" */
         char code[sizeof(((struct nb_last *)NULL)->code)]; /* of the failure that was printed */
         char status[NB_FAILURE_DETAIL_MAX];                /* that was printed */
-        bool has_line;     /* a terminal: the status is rewritten in place */
         unsigned n_queued; /* how often it was seen queued, without a break */
 
         /* kubelet and the Node */
@@ -47,7 +46,6 @@ struct watch {
 /* --- Output of the join --- */
 
 static void print_line(char mark, const char *text, const struct nb_last *last) {
-        nb_terminal_line_hide();
         printf("%c %s\n", mark, text);
         if (last) {
                 nb_last_adopt_fields(last);
@@ -55,7 +53,6 @@ static void print_line(char mark, const char *text, const struct nb_last *last) 
                                     nb_terminal_columns(STDOUT_FILENO));
         }
         fflush(stdout);
-        nb_terminal_line_show();
 }
 
 /* A failure that ends the watch is printed at the end. */
@@ -73,10 +70,8 @@ static void print_status(struct watch *watch, const struct nb_machine_state *sta
         watch->n_queued = state->kind == NB_MACHINE_QUEUED ? watch->n_queued + 1 : 0;
         if (watch->n_queued > QUEUED_LOOKS)
                 status = state->why.detail;
-        if (watch->has_line && !nb_unit_is_at_rest(&state->service))
-                nb_terminal_line_set(status);
-        else if (status[0] && strcmp(watch->status, status) != 0 &&
-                 strcmp(state->service.active, "failed") != 0)
+        if (status[0] && strcmp(watch->status, status) != 0 &&
+            strcmp(state->service.active, "failed") != 0)
                 print_line('*', status, NULL);
         NB_TEXT_COPY_LINE(watch->status, status);
 }
@@ -258,7 +253,6 @@ static void end_join(struct watch *watch, const struct nb_machine_state *state) 
         watch->silent_until_ms = now + SILENCE_MS;
         watch->since = state->kubelet.changed_since;
         NB_TEXT_COPY_LINE(watch->node, state->node.inspection.node);
-        nb_terminal_line_end();
         fflush(stdout);
 }
 
@@ -343,9 +337,7 @@ int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *p
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
         if (wanted->is_start_unwanted || wanted->wait == NB_SETUP_WAIT_NONE)
                 return 0;
-        watch.has_line = watch.is_begun && nb_terminal_line_begin(STDOUT_FILENO);
         r = watch_machine(&watch, f);
-        nb_terminal_line_end();
         if (r == NB_EXIT_STOPPED && !watch.has_joined)
                 printf("Stopped watching; the join continues: `systemctl status " NB_SETUP_UNIT
                        "` shows it, `systemctl stop` ends it\n");
