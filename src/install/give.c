@@ -200,7 +200,6 @@ static int put_plan(const struct nb_install *install) {
                 return -ENOMEM;
         plan->settings = context->settings;
         plan->settings.timeout_ms = install->timeout_ms;
-        nb_sources_drop_config(context->sources);
         return nb_plan_put(context->sources, plan, &context->tokens);
 }
 

@@ -33,8 +33,7 @@ struct nb_install {
 
 /*
  * For `join`, with the settled settings. install->context->sources already has the credentials, and
- * the files that the settings name; this function replaces the documents in it by the plan
- * (join_method/plan.h), and adds:
+ * the files that the settings name; this function adds the plan (join_method/plan.h), and:
  *
  *      the node password of k3s, which is created if it does not exist
  *      with a supervisor of k3s that may accept kubelet's client certificate: this one with its

@@ -27,6 +27,6 @@ int nb_plan_put(struct nb_sources *sources, const struct nb_plan *plan,
                 const struct nb_settings_tokens *tokens);
 
 /* Takes the plan from `sources`; ret->settings refers to *ret_tokens. 1; 0 if there is none;
- * NB_PROGRAM_REPLACED. */
+ * -ENOMEM with a failure. */
 int nb_plan_take(const struct nb_sources *sources, struct nb_plan *ret,
                  struct nb_settings_tokens *ret_tokens, struct nb_failure *f);

@@ -96,13 +96,17 @@ static int load_bootstrap(struct nb_context *context, struct nb_failure *f) {
 
 int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *sources,
                     struct nb_failure *f) {
+        const bool is_keeping = sources->is_keeping;
         int r;
 
         *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
         r = verify_credentials(sources, f);
         if (r < 0)
                 return r;
+        /* `join` gets the settled settings instead of the documents. */
+        sources->is_keeping = false;
         r = nb_documents_merge(sources, &context->tokens, &context->settings, f);
+        sources->is_keeping = is_keeping;
         context->settings.tokens = NULL;
         if (r >= 0)
                 r = load_bootstrap(context, f);

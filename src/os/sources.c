@@ -77,8 +77,7 @@ void nb_sources_find_stores(struct nb_sources *sources) {
 struct nb_kept {
         struct nb_kept *next;
         enum nb_source_kind kind;
-        bool is_put; /* added by nb_sources_put() or received, not read by this process */
-        int r;       /* result of reading the source */
+        int r; /* result of reading the source */
         mode_t mode;
         struct nb_secret data;
         char name[];
@@ -134,8 +133,8 @@ static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *r
 }
 
 /* `r` is the result of reading the source; `data` is NULL if there is none. 0 or -ENOMEM. */
-static int add_kept(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
-                    bool is_put, int r, const struct nb_secret *data, mode_t mode) {
+static int add_kept(struct nb_sources *sources, enum nb_source_kind kind, const char *name, int r,
+                    const struct nb_secret *data, mode_t mode) {
         size_t name_size = strlen(name) + 1;
         struct nb_kept *kept = calloc(1, sizeof(*kept) + name_size);
 
@@ -146,7 +145,6 @@ static int add_kept(struct nb_sources *sources, enum nb_source_kind kind, const 
                 return -ENOMEM;
         }
         kept->kind = kind;
-        kept->is_put = is_put;
         kept->r = r;
         kept->mode = mode;
         memcpy(kept->name, name, name_size);
@@ -160,14 +158,12 @@ static int keep_result(struct nb_sources *sources, enum nb_source_kind kind, con
                        int r, const struct nb_secret *data, mode_t mode) {
         if (!sources->is_keeping || r == -ENOMEM)
                 return r;
-        return add_kept(sources, kind, name, false, r, r < 0 ? NULL : data, mode) < 0 ? -ENOMEM : r;
+        return add_kept(sources, kind, name, r, r < 0 ? NULL : data, mode) < 0 ? -ENOMEM : r;
 }
 
 int nb_sources_put(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
                    mode_t mode, const struct nb_secret *value) {
-        int r = value || kind == NB_SOURCE_FOLDER ? 0 : -ENOENT;
-
-        return add_kept(sources, kind, name, true, r, value, mode);
+        return add_kept(sources, kind, name, value ? 0 : -ENOENT, value, mode);
 }
 
 const struct nb_secret *nb_sources_find(const struct nb_sources *sources, enum nb_source_kind kind,
@@ -175,34 +171,6 @@ const struct nb_secret *nb_sources_find(const struct nb_sources *sources, enum n
         const struct nb_kept *kept = find_kept(sources, kind, name);
 
         return kept && kept->r >= 0 ? &kept->data : NULL;
-}
-
-static bool is_config(const struct nb_sources *sources, const struct nb_kept *kept) {
-        size_t len = sources->config_directory ? strlen(sources->config_directory) : 0;
-
-        if (kept->kind == NB_SOURCE_CREDENTIAL)
-                return !strcmp(kept->name, NB_CREDENTIAL_CONFIG_NAME);
-        return kept->kind != NB_SOURCE_PLAN && len > 0 &&
-               !strncmp(kept->name, sources->config_directory, len) &&
-               (!strcmp(kept->name + len, "/config.yaml") ||
-                !strcmp(kept->name + len, "/config.yaml.d") ||
-                !strncmp(kept->name + len, "/config.yaml.d/", strlen("/config.yaml.d/")));
-}
-
-void nb_sources_drop_config(struct nb_sources *sources) {
-        struct nb_kept **next = &sources->kept;
-
-        while (*next) {
-                struct nb_kept *kept = *next;
-
-                if (!is_config(sources, kept)) {
-                        next = &kept->next;
-                        continue;
-                }
-                *next = kept->next;
-                nb_secret_done(&kept->data);
-                free(kept);
-        }
 }
 
 /* --- What is passed to another process --- */
@@ -259,7 +227,7 @@ static ssize_t receive_entry(struct nb_sources *sources, char *at, size_t len) {
         if (head.kind > NB_SOURCE_PLAN || head.r > 0 || head.name_size == 0 ||
             head.name_size > len || head.len > len - head.name_size || name[head.name_size - 1])
                 return -EBADMSG;
-        if (add_kept(sources, head.kind, name, true, head.r,
+        if (add_kept(sources, head.kind, name, head.r,
                      &(struct nb_secret){ .data = name + head.name_size, .len = head.len },
                      head.mode) < 0)
                 return -ENOMEM;
@@ -404,7 +372,7 @@ static int list_folder(const char *folder, struct names *names) {
         return -errno;
 }
 
-/* Adds the files of nb_sources_put(), and, after privileges are dropped, those already read. */
+/* Adds the files of nb_sources_put(), and those already read. */
 static int list_kept(const struct nb_sources *sources, const char *folder, struct names *names) {
         size_t len = strlen(folder);
 
@@ -495,7 +463,6 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
 static int each_document(struct nb_sources *sources, const char *path, nb_config_each each,
                          void *userdata, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const struct nb_kept *kept = path ? find_kept(sources, NB_SOURCE_FILE, path) : NULL;
         const char *origin = path ? path : "credential '" NB_CREDENTIAL_CONFIG_NAME "'";
         struct stat st = { 0 };
         int r;
@@ -503,7 +470,7 @@ static int each_document(struct nb_sources *sources, const char *path, nb_config
         r = path ? nb_sources_read(sources, path, NB_CONFIG_MAX, &text, &st)
                  : read_credential(sources, NB_CREDENTIAL_CONFIG_NAME, NB_CONFIG_MAX, &text, &st);
         /* A dangling link is an error: its settings would not take effect. */
-        if (r == -ENOENT && (!path || (kept && kept->is_put) || lstat(path, &st) < 0))
+        if (r == -ENOENT && (!path || lstat(path, &st) < 0))
                 return 0;
         if (r < 0)
                 return set_unreadable(origin, r, f);
@@ -517,14 +484,10 @@ static int each_document(struct nb_sources *sources, const char *path, nb_config
 
 static int each_in_folder(struct nb_sources *sources, const char *folder, nb_config_each each,
                           void *userdata, struct nb_failure *f) {
-        const struct nb_kept *kept = find_kept(sources, NB_SOURCE_FOLDER, folder);
         char path[PATH_MAX + NAME_MAX + 2];
         struct names names = { .n = 0 };
-        int r;
+        int r = list_folder(folder, &names);
 
-        r = kept ? kept->r
-                 : keep_result(sources, NB_SOURCE_FOLDER, folder, list_folder(folder, &names), NULL,
-                               0);
         if (r >= 0 || r == -ENOENT)
                 r = list_kept(sources, folder, &names);
         if (r == -E2BIG)

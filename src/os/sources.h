@@ -128,11 +128,9 @@ int nb_sources_read_named(struct nb_sources *sources, const char *path, size_t m
 int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
                            struct nb_failure *f);
 
-/* Files and folders have absolute paths. A file is also listed in its folder. The files of a folder
- * on disk are ignored. */
+/* A file has an absolute path, and is also listed in its folder. */
 enum nb_source_kind {
         NB_SOURCE_FILE,
-        NB_SOURCE_FOLDER,
         NB_SOURCE_CREDENTIAL,
         NB_SOURCE_PLAN, /* of join_method/plan.h; not on disk */
 };
@@ -145,9 +143,6 @@ int nb_sources_put(struct nb_sources *sources, enum nb_source_kind kind, const c
 /* Returns what nb_sources_put() has added, or NULL. */
 const struct nb_secret *nb_sources_find(const struct nb_sources *sources, enum nb_source_kind kind,
                                         const char *name);
-
-/* Removes the documents that nb_sources_config() has read from memory. */
-void nb_sources_drop_config(struct nb_sources *sources);
 
 /*
  * Writes what is kept in memory to a sealed memory file, for the process that uses the network and

@@ -8,7 +8,7 @@ class Passed:
     """What install passes to its child: os/sources.c."""
 
     HEAD = struct.Struct("=IIIIi")
-    KINDS = FILE, FOLDER, CREDENTIAL, PLAN = range(4)
+    KINDS = FILE, CREDENTIAL, PLAN = range(3)
     STATES = ("usable", "not-yet-valid", "absent", "expired", "copied", "other-node", "other-cluster", "unreadable", "without-kubeconfig", "not-rotatable")
     BUILD = 64      # bytes: of which build the programs are
 

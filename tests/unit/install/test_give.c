@@ -120,26 +120,12 @@ static void node_password(void **state) {
         (void)close(fd);
 }
 
-static void put_document(const char *name, const char *text) {
-        char path[PATH_MAX + 32];
-
-        (void)snprintf(path, sizeof(path), "%s/%s", config_directory, name);
-        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, path, 0600,
-                                        &(struct nb_secret){ .data = (char *)(uintptr_t)text,
-                                                             .len = strlen(text) }),
-                         0);
-}
-
-/* The settled settings with the tokens, in place of the documents. */
+/* The settled settings with the tokens. */
 static void plan(void **state) {
         static struct nb_plan found;
         struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
         struct nb_failure f = { 0 };
-        char path[PATH_MAX + 32];
 
-        put_document("config.yaml", "a");
-        put_document("config.yaml.d/10.yaml", "b");
-        put_document("cluster.conf", "stays");
         NB_TEXT_COPY(context.settings.node_name, "settled");
         NB_TEXT_COPY(context.settings.origin[NB_SETTING_NODE_NAME], "x");
         assert_int_equal(nb_secret_copy(&context.tokens.discovery, "secret", 6), 0);
@@ -160,28 +146,7 @@ static void plan(void **state) {
         assert_string_equal(found.name, "early");
         assert_int_equal(found.started_ms, 7);
         assert_int_equal(found.metadata_usec, 8);
-        for (const char *const *name =
-                     (const char *const[]){ "config.yaml", "config.yaml.d/10.yaml", NULL };
-             *name; name++) {
-                (void)snprintf(path, sizeof(path), "%s/%s", config_directory, *name);
-                expect(path, NULL);
-        }
-        (void)snprintf(path, sizeof(path), "%s/cluster.conf", config_directory);
-        expect(path, "stays");
         nb_settings_tokens_done(&tokens);
-}
-
-static void plan_of_another_build(void **state) {
-        static struct nb_plan found;
-        struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
-        struct nb_failure f = { 0 };
-
-        assert_int_equal(nb_plan_take(&sources, &found, &tokens, &f), 0);
-        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_PLAN, "plan", 0,
-                                        &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
-                         0);
-        assert_true(nb_plan_take(&sources, &found, &tokens, &f) < 0);
-        assert_int_equal(f.code, NB_PROGRAM_REPLACED);
 }
 
 /* No token, no credential, and no settings but those about metadata. */
@@ -194,7 +159,9 @@ static void metadata(void **state) {
                                        "discovery: {endpoints: [10.0.0.1]}\n"
                                        "metadata: {provider: aws, nodeName: true}\ntimeout: 5m\n";
 
-        put_document("config.yaml", "a");
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, "/etc/x", 0600,
+                                        &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
+                         0);
         assert_int_equal(nb_settings_merge(&context.settings,
                                            &(struct nb_settings_source){ .origin = "x" }, settings,
                                            sizeof(settings) - 1, &f),
@@ -207,7 +174,7 @@ static void metadata(void **state) {
         assert_int_equal(found.settings.timeout_ms, 9);
         assert_int_equal(found.settings.n_endpoints, 0);
         assert_null(tokens.discovery.data);
-        assert_null(nb_sources_find(&passed, NB_SOURCE_FILE, "/etc/config.yaml"));
+        assert_null(nb_sources_find(&passed, NB_SOURCE_FILE, "/etc/x"));
         nb_context_forget_secrets(&context);
 }
 
@@ -258,7 +225,6 @@ int main(void) {
                 TEST(client_of_kubelet_that_is_not_needed),
                 TEST(node_password),
                 TEST(plan),
-                TEST(plan_of_another_build),
                 TEST(metadata),
                 TEST(refresh),
         };

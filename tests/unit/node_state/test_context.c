@@ -57,11 +57,15 @@ static void settles(void **state) {
         char text[1024];
 
         folder_make(&folder);
-        sources = (struct nb_sources){ .config_directory = folder.path };
+        sources = (struct nb_sources){ .config_directory = folder.path, .is_keeping = true };
         (void)snprintf(text, sizeof(text), HEAD "%s", c->own);
         folder_put(&folder, "/config.yaml", text);
         assert_int_equal(fchmodat(folder.fd, "config.yaml", 0600, 0), 0);
         assert_int_equal(nb_context_load(&own, folder.fd, &sources, &f), 0);
+        /* The documents are not for `join`. */
+        (void)snprintf(text, sizeof(text), "%s/config.yaml", folder.path);
+        assert_null(nb_sources_find(&sources, NB_SOURCE_FILE, text));
+        assert_true(sources.is_keeping);
         own.now = 7;
         found.provider = NB_PROVIDER_AWS;
         if (c->document) {
@@ -90,6 +94,7 @@ static void settles(void **state) {
         nb_found_done(&found);
         nb_context_done(&settled);
         nb_context_done(&own);
+        nb_sources_done(&sources);
         folder_remove(&folder);
 }
 

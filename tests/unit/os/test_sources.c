@@ -239,43 +239,14 @@ static void files_in_memory_replace_those_on_disk(void **state) {
         struct nb_failure f = { 0 };
         char path[128];
 
-        put("config.yaml", "main", 0644);
         put("config.yaml.d/10-a.yaml", "a", 0644);
         put("config.yaml.d/30-c.yaml", "c", 0644);
         assert_int_equal(nb_secret_init(&value, 16), 0);
         assert_int_equal(nb_secret_append(&value, "put", 3), 0);
-        (void)snprintf(path, sizeof(path), "%s/config.yaml", folder);
-        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, path, 0, NULL), 0);
         (void)snprintf(path, sizeof(path), "%s/config.yaml.d/20-b.yaml", folder);
         assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, path, 0644, &value), 0);
         assert_int_equal(nb_sources_config(&sources, collect, &order, &f), 0);
         assert_string_equal(order.data, "[a][put][c]");
-}
-
-/* `join` gets the settled settings. */
-static void the_settings_are_dropped(void **state) {
-        static const struct {
-                enum nb_source_kind kind;
-                const char *name;
-                bool is_gone;
-        } rows[] = {
-                { NB_SOURCE_FILE, "/config.yaml", true },
-                { NB_SOURCE_FILE, "/config.yaml.d/10-a.yaml", true },
-                { NB_SOURCE_CREDENTIAL, "node-bootstrap.config", true },
-                { NB_SOURCE_PLAN, "/config.yaml", false },
-                { NB_SOURCE_CREDENTIAL, "node-bootstrap.token", false },
-        };
-        const struct nb_secret value = { .data = (char[]){ "x" }, .len = 1 };
-        char paths[N_ELEMENTS(rows)][128];
-
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                (void)snprintf(paths[i], 128, "%s%s",
-                               rows[i].kind == NB_SOURCE_CREDENTIAL ? "" : folder, rows[i].name);
-                (void)nb_sources_put(&sources, rows[i].kind, paths[i], 0600, &value);
-        }
-        nb_sources_drop_config(&sources);
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                assert_true(!nb_sources_find(&sources, rows[i].kind, paths[i]) == rows[i].is_gone);
 }
 
 /* A parent keeps what it reads, and its child reads the same, wherever the files are. */
@@ -586,7 +557,6 @@ int main(void) {
                 TEST(nothing_is_received_without_a_parent),
                 TEST(a_credential_in_memory_replaces_the_delivered_one),
                 TEST(files_in_memory_replace_those_on_disk),
-                TEST(the_settings_are_dropped),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
