@@ -419,9 +419,7 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
                          NB_SOURCES_READ_TIMEOUT_MS / 1000);
                 return 0;
         }
-        if (nb_documents_merge(sources, NULL, &ret_state->settings, &ret_state->settings_failure) <
-            0)
-                nb_documents_salvage(sources, &ret_state->settings);
+        (void)nb_documents_merge(sources, NULL, &ret_state->settings, &ret_state->settings_failure);
         r = nb_node_inspect_disk(-1, node, &f);
         if (r == -ENOMEM)
                 return r;

@@ -13,31 +13,12 @@
 #include "os/process.h"
 #include "os/sources.h"
 
-struct merge {
-        struct nb_settings *settings;
-        bool is_salvage;
-};
-
 static int merge_document(void *userdata, const struct nb_config_document *document,
                           struct nb_failure *f) {
-        const struct merge *merge = userdata;
         const struct nb_settings_source source = { .origin = document->origin,
-                                                   .is_exposed = document->is_exposed,
-                                                   .is_salvage = merge->is_salvage };
-        struct nb_failure ignored = { 0 };
-        int r;
+                                                   .is_exposed = document->is_exposed };
 
-        r = nb_settings_merge(merge->settings, &source, document->data, document->len,
-                              merge->is_salvage ? &ignored : f);
-        return merge->is_salvage ? 0 : r;
-}
-
-void nb_documents_salvage(struct nb_sources *sources, struct nb_settings *ret_settings) {
-        struct merge merge = { ret_settings, true };
-        struct nb_failure ignored = { 0 };
-
-        nb_settings_init(ret_settings);
-        (void)nb_sources_config(sources, merge_document, &merge, &ignored);
+        return nb_settings_merge(userdata, &source, document->data, document->len, f);
 }
 
 bool nb_setting_is_from(const struct nb_settings *settings, enum nb_setting setting,
@@ -106,13 +87,12 @@ static int verify_answer(struct nb_sources *sources, struct nb_failure *f) {
 
 int nb_documents_merge(struct nb_sources *sources, struct nb_settings_tokens *tokens,
                        struct nb_settings *ret_settings, struct nb_failure *f) {
-        struct merge merge = { ret_settings, false };
         int r;
 
         nb_settings_init(ret_settings);
         ret_settings->tokens = tokens;
         r = verify_answer(sources, f);
-        return r < 0 ? r : nb_sources_config(sources, merge_document, &merge, f);
+        return r < 0 ? r : nb_sources_config(sources, merge_document, ret_settings, f);
 }
 
 static void reset_unless_own(const struct nb_settings *own, enum nb_setting setting, bool *value,

@@ -12,8 +12,9 @@
 
 /*
  * Merges the documents on this machine; later ones take precedence. The tokens in them replace
- * those in `tokens`; NULL drops them. Call nb_settings_verify() on the result. NB_SETTINGS_*,
- * NB_TOKEN_MALFORMED, NB_TOKEN_EXPOSED. -ETIMEDOUT if the file system does not answer within
+ * those in `tokens`; NULL drops them. Call nb_settings_verify() on the result. If a document is
+ * refused, *ret_settings has those before it: NB_SETTINGS_*, NB_TOKEN_MALFORMED, NB_TOKEN_EXPOSED.
+ * -ETIMEDOUT if the file system does not answer within
  * NB_SOURCES_READ_TIMEOUT_MS: `sources` has no config_directory any more then, so that nothing
  * waits for it again.
  */
@@ -29,13 +30,6 @@ int nb_documents_merge(struct nb_sources *sources, struct nb_settings_tokens *to
 void nb_settings_settle(struct nb_sources *sources, const struct nb_settings *own,
                         const struct nb_settings *metadata, struct nb_settings_tokens *tokens,
                         struct nb_settings *ret_settings);
-
-/*
- * Reads what is valid in settings that nb_documents_merge() refuses: each valid key of each
- * document, up to the first document that cannot be parsed. Used to find the files of a machine
- * that has joined. Cannot fail.
- */
-void nb_documents_salvage(struct nb_sources *sources, struct nb_settings *ret_settings);
 
 /* Whether a value comes from `origin`. */
 bool nb_setting_is_from(const struct nb_settings *settings, enum nb_setting setting,

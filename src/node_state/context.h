@@ -62,8 +62,8 @@ int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *
 int nb_context_choose_name(struct nb_context *context, const char *fixed, struct nb_failure *f);
 
 /*
- * For `reset`, which needs only the paths of the last join: those in node-bootstrap.env, or the
- * valid ones in the settings. Reads the record. 1; 0 if there is none; NB_INSTALLED_*.
+ * For `reset`, which needs only the paths of the last join: those in node-bootstrap.env, or those
+ * in the settings. Reads the record. 1; 0 if there is none; NB_INSTALLED_*.
  */
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
                          struct nb_record *ret_record, struct nb_failure *f);

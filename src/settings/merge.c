@@ -78,7 +78,7 @@ int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_sou
         int r;
 
         r = merge_file(&merge, yaml, len);
-        if (r >= 0 || source->is_salvage)
+        if (r >= 0)
                 *settings = next;
         return r < 0 ? r : 0;
 }

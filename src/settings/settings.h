@@ -127,12 +127,11 @@ struct nb_settings_source {
         bool is_exposed;  /* other users can read it: a token in it is refused */
         bool is_metadata; /* from cloud metadata, perhaps passed on by `join`: only some keys are
                              accepted (settings.def) */
-        bool is_salvage;  /* keep the valid keys of a document that is refused */
 };
 
 /*
  * Merges one document (or file of documents); on failure `settings` is unchanged, except for its
- * tokens and for what is_salvage keeps. NB_SETTINGS_MALFORMED, NB_SETTINGS_INVALID; for a token,
+ * tokens. NB_SETTINGS_MALFORMED, NB_SETTINGS_INVALID; for a token,
  * NB_TOKEN_EXPOSED, and NB_TOKEN_MALFORMED or, in metadata, NB_METADATA_MALFORMED.
  */
 int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source,

@@ -162,18 +162,16 @@ static int take_key(const struct nb_settings_walk *walk, const char *parent, con
 int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_node *mapping,
                      const char *parent) {
         char path[NB_SETTING_KEY_MAX];
-        int r, result = 0;
+        int r;
 
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
                 snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
                          node->key);
                 r = take_key(walk, parent, path, node);
-                if (r < 0 && !walk->merge->source->is_salvage)
-                        return r;
                 if (r < 0)
-                        result = r;
+                        return r;
         }
-        return result;
+        return 0;
 }
 
 /* --- Values --- */

@@ -105,8 +105,6 @@ int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *r
                 return r;
         }
         /* A damaged document of ours can be replaced; others are refused with the new one. */
-        if (r < 0)
-                nb_documents_salvage(sources, &ret_found->settings);
         nb_failure_clear(f);
         if (wanted->root)
                 return 0;

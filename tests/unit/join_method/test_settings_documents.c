@@ -256,23 +256,18 @@ static void malformed_tokens(void **state) {
         }
 }
 
-/* Each valid key of each document, also of one that is refused. */
-static void valid_keys_are_salvaged(void **state) {
+/* Not what another document says, whose precedence depends on the refused one. */
+static void documents_before_a_refused_one_are_kept(void **state) {
         struct nb_settings settings;
+        struct nb_failure f = { 0 };
 
-        put("config.yaml", OURS "node: {name: a, taints: [x]}\nkubelet: {caFile: /a}\n"
-                                "bootstrap: {token: " TOKEN "}\nno: 1\n");
-        put(NB_CREDENTIAL_CONFIG_NAME, OURS "node: {name: [b]}\nkubelet: {kubeconfig: /k}\n");
-        nb_documents_salvage(&sources, &settings);
+        put("config.yaml", OURS "node: {name: a}\nkubelet: {caFile: /a}\n");
+        put(NB_CREDENTIAL_CONFIG_NAME, OURS "kubelet: {kubeconfig: /k}\nno: 1\n");
+        assert_true(nb_documents_merge(&sources, NULL, &settings, &f) < 0);
+        assert_int_equal(f.code, NB_SETTINGS_INVALID);
         assert_string_equal(settings.node_name, "a");
-        assert_int_equal(settings.n_taints, 0);
         assert_string_equal(settings.ca_file, "/a");
-        assert_string_equal(settings.kubeconfig, "/k");
-        assert_null(settings.tokens);
-        put("config.yaml", "{");
-        nb_documents_salvage(&sources, &settings);
-        assert_string_equal(settings.ca_file, "/etc/kubernetes/pki/ca.crt");
-        assert_string_equal(settings.kubeconfig, "/k");
+        assert_string_equal(settings.kubeconfig, "/etc/kubernetes/kubelet.conf");
         put(NB_CREDENTIAL_CONFIG_NAME, NULL);
         put("config.yaml", OURS);
 }
@@ -291,7 +286,7 @@ int main(void) {
         CASES(wants, wants_metadata);
         CASE(tokens_stay);
         CASE(malformed_tokens);
-        CASE(valid_keys_are_salvaged);
+        CASE(documents_before_a_refused_one_are_kept);
         r = case_run("bootstrap documents");
         (void)snprintf(command, sizeof(command), "rm -r %s", folder);
         return system(command) != 0 ? 1 : r;

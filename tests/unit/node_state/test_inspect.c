@@ -251,7 +251,7 @@ static void refuses_damaged_settings(void **state) {
         folder_remove(&folder);
 }
 
-/* A reset finds the record by node-bootstrap.env, otherwise by what is valid of the settings. */
+/* A reset finds the record by node-bootstrap.env, otherwise by the settings. */
 static void finds_the_join(void **state) {
         static const struct nb_kubelet_paths paths = { .kubeconfig = "/srv/k",
                                                        .certificate_directory = "/srv/a",
@@ -272,7 +272,7 @@ static void finds_the_join(void **state) {
 
                 if (i == 1)
                         folder_put(&folder, "/etc/node-bootstrap/config.yaml",
-                                   HEAD "kubelet: {certificateDirectory: /srv/b}\nno: such\n");
+                                   HEAD "kubelet: {certificateDirectory: /srv/b}\n");
                 if (i == 2)
                         folder_put(&folder, ENV, env.data);
                 assert_int_equal(nb_context_find_join(&context, folder.fd, &sources, &record, &f),

@@ -557,26 +557,6 @@ static void reports_allocation_failures(void **state) {
         allocation_try_all(run, everything);
 }
 
-static void salvage_keeps_valid_keys(void **state) {
-        static const char text[] = HEAD
-                "kubelet:\n  kubeconfg: /a\n  kubeconfig: /srv/k\ndiscovry: {}\n"
-                "node:\n  name: n1\na.b: c\nmetadata: 5\n";
-        const struct nb_settings_source source = { .origin = "x", .is_salvage = true };
-        struct nb_settings settings;
-        struct nb_failure f = {};
-
-        nb_settings_init(&settings);
-        assert_true(nb_settings_merge(&settings, &source, text, strlen(text), &f) < 0);
-        assert_non_null(strstr(f.detail, "x:4: kubelet: unknown key (9 characters)"));
-        assert_string_equal(settings.kubeconfig, "/srv/k");
-        assert_string_equal(settings.node_name, "n1");
-        /* Without salvage, nothing is kept. */
-        nb_settings_init(&settings);
-        f = (struct nb_failure){};
-        assert_true(merge(&settings, "x", text, &f) < 0);
-        assert_string_equal(settings.node_name, "");
-}
-
 int main(void) {
         CASE(defaults);
         CASE(reads_every_key);
@@ -590,7 +570,6 @@ int main(void) {
         CASE(keeps_the_end_of_a_long_origin);
         CASES(combinations, verifies);
         CASE(formats_keys);
-        CASE(salvage_keeps_valid_keys);
         CASE(reports_allocation_failures);
         return case_run("settings");
 }
