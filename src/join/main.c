@@ -172,12 +172,7 @@ static int find_name(void *userdata, struct nb_failure *f) {
 static int await_name(struct given *given, char ret_name[static NB_NODE_NAME_MAX + 1],
                       struct nb_failure *f) {
         struct naming naming = { .given = given };
-        time_t since = 0;
-        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms(given) },
-                                      .attempt = find_name,
-                                      .userdata = &naming,
-                                      .waiting_since = &since };
-        int r = nb_retry_run(&loop, f);
+        int r = nb_retry_until(NB_RETRY_STAGE, deadline_ms(given), find_name, &naming, f);
 
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
         if (r >= 0)

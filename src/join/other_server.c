@@ -38,12 +38,7 @@ int nb_find_other_server(const struct nb_cluster *present, const struct nb_setti
         const uint64_t patience_ms = nb_now_ms() + PATIENCE_MS,
                        end_ms = deadline_ms < patience_ms ? deadline_ms : patience_ms;
         struct asking asking = { present, end_ms };
-        time_t since = 0;
-        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, end_ms },
-                                      .attempt = ask_server,
-                                      .userdata = &asking,
-                                      .waiting_since = &since };
-        int r = nb_retry_run(&loop, f);
+        int r = nb_retry_until(NB_RETRY_STAGE, end_ms, ask_server, &asking, f);
 
         if (r >= 0 || !nb_http_is_unanswered(f->code))
                 return r < 0 ? r : 0;

@@ -98,32 +98,40 @@ static int refresh_once(const struct refresh *refresh, struct nb_failure *f) {
 
 /* The catalog texts of codes of class "wait" describe a join, so replaces them with a code for a
  * refresh. TLS failures keep their codes, which have their own remedies. */
-static int attempt_refresh(void *userdata, struct nb_failure *f) {
-        int r = refresh_once(userdata, f);
-
+static int as_refresh(int r, struct nb_failure *f) {
         if (r < 0 && f->code != NB_NONE && nb_failure_class(f) == NB_CLASS_WAIT &&
             !nb_http_is_untrusted(f->code))
                 f->code = NB_REFRESH_UNFINISHED;
         return r;
 }
 
+static int attempt_refresh(void *userdata, struct nb_failure *f) {
+        return as_refresh(refresh_once(userdata, f), f);
+}
+
 /*
- * `present` is the node's current cluster with its CAs. 1: *ret_newer replaces it; 0: no change.
- * -ECANCELED; NB_REFRESH_NOT_SHOWN (401, 403, 404), NB_REFRESH_INAPPLICABLE, NB_REFRESH_UNFINISHED,
- * NB_REFRESH_UNPROVEN, NB_TLS_UNTRUSTED, NB_ANSWER_MALFORMED, NB_CLUSTER_INFO_UNACCEPTABLE.
+ * Needs no credential. `present` is the node's current cluster with its CAs. 1: *ret_newer replaces
+ * it; 0: no change. -ECANCELED; NB_REFRESH_NOT_SHOWN (401, 403, 404), NB_REFRESH_INAPPLICABLE,
+ * NB_REFRESH_UNFINISHED, NB_REFRESH_UNPROVEN, NB_TLS_UNTRUSTED, NB_ANSWER_MALFORMED,
+ * NB_CLUSTER_INFO_UNACCEPTABLE.
  */
-static int find_newer(const struct nb_cluster *present, uint64_t deadline_ms,
-                      struct nb_cluster *ret_newer, struct nb_failure *f) {
+static int ask_cluster(const struct nb_cluster *present, uint64_t deadline_ms,
+                       struct nb_cluster *ret_newer, struct nb_failure *f) {
         struct refresh refresh = { present, deadline_ms, ret_newer };
-        time_t since = 0;
-        struct nb_retry_loop loop = { .retry = { NB_RETRY_REFRESH, deadline_ms },
-                                      .attempt = attempt_refresh,
-                                      .userdata = &refresh,
-                                      .waiting_since = &since };
+        char server[NB_URL_MAX];
         int r;
 
+        nb_url_format(&present->server, server);
+        nb_log_status("Asking %s for the cluster's CA and server", server);
         r = verify_present(present, f);
-        return r < 0 ? r : nb_retry_run(&loop, f);
+        if (r >= 0)
+                r = nb_retry_until(NB_RETRY_REFRESH, deadline_ms, attempt_refresh, &refresh, f);
+        if (r != 0)
+                return r;
+        nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
+               "the cluster at %s has the same CA and server as this node", server);
+        nb_log_status("The cluster's CA and server have not changed");
+        return 0;
 }
 
 /* --- Renewal by a supervisor --- */
@@ -200,12 +208,9 @@ static int renew_once(void *userdata, struct nb_failure *f) {
                 if (!nb_url_is_equal(&settings->endpoints[i], &endpoint))
                         r = renew_at(renewal, &settings->endpoints[i], &other);
         }
-        if (r < 0 && f->code != NB_NONE && nb_failure_class(f) == NB_CLASS_WAIT &&
-            !nb_http_is_untrusted(f->code))
-                f->code = NB_REFRESH_UNFINISHED;
         if (r >= 0)
                 nb_failure_clear(f);
-        return r;
+        return as_refresh(r, f);
 }
 
 /*
@@ -242,11 +247,6 @@ static int explain_refusal(const struct renewal *renewal, const struct nb_cluste
 static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_handoff *ret,
                  struct nb_failure *f) {
         struct nb_join *join = &renewal->join;
-        time_t since = 0;
-        struct nb_retry_loop loop = { .retry = { NB_RETRY_REFRESH, join->deadline_ms },
-                                      .attempt = renew_once,
-                                      .userdata = renewal,
-                                      .waiting_since = &since };
         int r;
 
         nb_log_field(NB_FIELD_NODE, "%s", renewal->node_name);
@@ -255,7 +255,7 @@ static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_
         join->bootstrap = &renewal->bootstrap;
         join->node_name = renewal->node_name;
         join->cluster = TAKE(*present);
-        r = nb_retry_run(&loop, f);
+        r = nb_retry_until(NB_RETRY_REFRESH, join->deadline_ms, renew_once, renewal, f);
         if (r < 0 && f->code != NB_NONE && renewal->is_refused)
                 return explain_refusal(renewal, &join->cluster, r, f);
         if (r < 0)
@@ -306,11 +306,6 @@ static int read_config_once(void *userdata, struct nb_failure *f) {
 
 static int read_config(struct renewal *renewal, struct nb_cluster *present, struct nb_failure *f) {
         uint64_t begin_ms = nb_now_ms(), deadline_ms = renewal->join.deadline_ms;
-        time_t since = 0;
-        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
-                                      .attempt = read_config_once,
-                                      .userdata = renewal,
-                                      .waiting_since = &since };
         int r;
 
         r = present->ca ? verify_present(present, f) : 0;
@@ -318,7 +313,7 @@ static int read_config(struct renewal *renewal, struct nb_cluster *present, stru
                 return r;
         nb_log_status("Joined; reading kubelet's configuration from the cluster");
         renewal->join.cluster = TAKE(*present);
-        r = nb_retry_run(&loop, f);
+        r = nb_retry_until(NB_RETRY_STAGE, deadline_ms, read_config_once, renewal, f);
         if (r < 0)
                 nb_retry_given_up(deadline_ms, deadline_ms - begin_ms, "kubelet waits", f);
         return r;
@@ -358,23 +353,6 @@ static int load_installed(struct nb_sources *sources, bool is_config,
         if (!ret_present->ca)
                 return nb_failure_set_memory(f);
         ret_present->ca_len = strlen(ret_present->ca); /* up to the first NUL byte */
-        return 0;
-}
-
-/* Sends no credential. 1: the cluster differs; 0: no change. */
-static int ask_cluster(const struct nb_cluster *present, uint64_t deadline_ms,
-                       struct nb_cluster *ret_newer, struct nb_failure *f) {
-        char server[NB_URL_MAX];
-        int r;
-
-        nb_url_format(&present->server, server);
-        nb_log_status("Asking %s for the cluster's CA and server", server);
-        r = find_newer(present, deadline_ms, ret_newer, f);
-        if (r != 0)
-                return r;
-        nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
-               "the cluster at %s has the same CA and server as this node", server);
-        nb_log_status("The cluster's CA and server have not changed");
         return 0;
 }
 

@@ -122,6 +122,15 @@ int nb_retry_run(struct nb_retry_loop *loop, struct nb_failure *f) {
         }
 }
 
+int nb_retry_until(enum nb_retry_policy policy, uint64_t deadline_ms,
+                   int (*attempt)(void *userdata, struct nb_failure *f), void *userdata,
+                   struct nb_failure *f) {
+        time_t since = 0;
+
+        return nb_retry_run(
+                &(struct nb_retry_loop){ { policy, deadline_ms }, attempt, userdata, &since }, f);
+}
+
 void nb_retry_given_up(uint64_t deadline_ms, uint64_t timeout_ms, const char *limit,
                        struct nb_failure *f) {
         enum nb_class class = nb_failure_class(f);

@@ -61,6 +61,11 @@ struct nb_retry_loop {
  * -ECANCELED without a failure if stopping was requested. */
 int nb_retry_run(struct nb_retry_loop *loop, struct nb_failure *f);
 
+/* The same for a loop that reports its waits, and has no other options. */
+int nb_retry_until(enum nb_retry_policy policy, uint64_t deadline_ms,
+                   int (*attempt)(void *userdata, struct nb_failure *f), void *userdata,
+                   struct nb_failure *f);
+
 /* Adds to the last failure after how long, and at which limit, the join gave up; otherwise the
  * message would read like that of a first attempt. `timeout_ms`: from the start to the deadline. */
 void nb_retry_given_up(uint64_t deadline_ms, uint64_t timeout_ms, const char *limit,

@@ -89,11 +89,14 @@ static void repeats_attempts(void **state) {
         current = *state;
         n_attempts = 0;
         deadline_ms = current->is_deadline_over ? nb_now_ms() : NO_DEADLINE;
-        r = nb_retry_run(&(struct nb_retry_loop){ .retry = { NB_RETRY_STAGE, deadline_ms },
-                                                  .attempt = run,
-                                                  .userdata = &n_attempts,
-                                                  .is_rehearsal = current->is_rehearsal },
-                         &f);
+        if (current->is_rehearsal)
+                r = nb_retry_run(&(struct nb_retry_loop){ .retry = { NB_RETRY_STAGE, deadline_ms },
+                                                          .attempt = run,
+                                                          .userdata = &n_attempts,
+                                                          .is_rehearsal = true },
+                                 &f);
+        else
+                r = nb_retry_until(NB_RETRY_STAGE, deadline_ms, run, &n_attempts, &f);
         nb_retry_given_up(deadline_ms, 5000, "timeout", &f);
         assert_int_equal(n_attempts, current->n_attempts);
         assert_int_equal(f.code, current->code);
