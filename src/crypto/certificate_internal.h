@@ -25,8 +25,9 @@ struct nb_certificates {
 /* Whether the certificate names this one as its issuer. */
 bool nb_crt_has_issuer_name(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer);
 
-/* basicConstraints with cA TRUE; or, for a certificate that a pin or a file names (`is_anchor`),
- * version 1, which has no extensions, and signed by itself. */
+/* Whether the certificate is a CA: basicConstraints say cA TRUE. A certificate that a pin or a file
+ * names (`is_anchor`) may instead be a self-signed one of X.509 version 1, where nothing can say
+ * so. */
 bool nb_crt_is_ca(gnutls_x509_crt_t crt, bool is_anchor);
 
 /* The same, and the key usage is for it. */

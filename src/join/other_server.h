@@ -10,10 +10,10 @@
 #include "settings/settings.h"
 
 /*
- * 0 if the server of `present` answers over TLS that its CAs verify, whatever it answers. If it
- * does not, several times: 1 and a copy in *ret_other with the first server in
- * discovery.endpoints that does. Sends no credential. -ECANCELED; the failure of the present
- * server.
+ * Asks the server of `present`, without a credential. Returns 0 if it answers over TLS that its CAs
+ * verify, whatever it says. If it does not answer for a minute, asks those in discovery.endpoints:
+ * returns 1 for the first that answers so, and in *ret_other a copy of `present` with that server.
+ * If none does, fails as the server of `present` did. -ECANCELED.
  */
 int nb_find_other_server(const struct nb_cluster *present, const struct nb_settings *settings,
                          uint64_t deadline_ms, struct nb_cluster *ret_other, struct nb_failure *f);
