@@ -20,9 +20,10 @@
 #define INVALID 2
 #define NOT_JOINED 1
 
-/* After which part of a certificate's validity kubelet may renew it (client-go util/certificate,
+/* Between which parts of a certificate's validity kubelet renews it (client-go util/certificate,
  * nextRotationDeadline). */
 #define ROTATION_FROM 0.7
+#define ROTATION_UNTIL 0.9
 
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
@@ -514,13 +515,15 @@ bool nb_machine_is_unknown(const struct nb_machine_state *state) {
         return state->kind == NB_MACHINE_HIDDEN;
 }
 
-time_t nb_machine_renewal(const struct nb_machine_state *state) {
+time_t nb_machine_renewal(const struct nb_machine_state *state, time_t *ret_until) {
         const struct nb_present *present = &state->node.present;
         time_t begin = nb_certificate_not_before(present->chain, 0),
                end = nb_certificate_not_after(present->chain, 0);
 
+        *ret_until = end;
         if (present->has_record && nb_record_is_by_supervisor(&present->record))
                 return nb_record_renewal(&present->record, end);
+        *ret_until = begin + (time_t)((double)(end - begin) * ROTATION_UNTIL);
         return begin + (time_t)((double)(end - begin) * ROTATION_FROM);
 }
 

@@ -451,11 +451,9 @@ static int print_request(struct nb_check *check, struct nb_failure *f) {
 
 int nb_check_request(struct nb_check *check, struct nb_failure *f) {
         struct nb_join *join = &check->join;
-        struct nb_last last = { 0 };
-        const char *name = last.fields[NB_FIELD_CSR];
+        const char *name = check->last.fields[NB_FIELD_CSR];
         int r;
 
-        nb_last_read(-1, &check->units.service.state, &last);
         /* It may be from `join`, and becomes a part of a path. */
         if (!name[0] || name[strspn(name, NB_LOWER NB_UPPER NB_DIGITS "-_.:")]) {
                 nb_check_row(check, NB_CHECK_GOOD, "request: none is pending");

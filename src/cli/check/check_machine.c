@@ -26,6 +26,7 @@ int nb_check_look(struct nb_check *check, struct nb_machine_state *ret_state) {
         if (r < 0)
                 return r;
         nb_machine_apply_settings(ret_state, &check->sources);
+        check->last = ret_state->last;
         NB_TEXT_COPY(check->fixed_name, nb_node_fixed_name(&ret_state->node));
         /* Without a network, the next start writes a lost file again. */
         check->needs_no_join = nb_node_state_is_joined(inspection->state) ||
@@ -202,7 +203,6 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         const struct nb_unit *unit = &check->units.kubelet;
         struct nb_settings settings = check->load.settings;
         struct nb_kubelet_findings found;
-        struct nb_last last;
 
         if (check->load.bootstrap.issuer == NB_ISSUER_SUPERVISOR)
                 settings.cluster_type = NB_CLUSTER_TYPE_K3S;
@@ -210,8 +210,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                 nb_check_row(check, NB_CHECK_NOTE, "kubelet: not checked: systemd does not answer");
                 return 0;
         }
-        nb_last_read(-1, &check->units.service.state, &last);
-        if (nb_kubelet_check(&check->sources, unit, &settings, &last, &found) < 0)
+        if (nb_kubelet_check(&check->sources, unit, &settings, &check->last, &found) < 0)
                 return nb_failure_set_memory(f);
         for (unsigned i = 0; i < found.n; i++) {
                 const struct nb_kubelet_finding *finding = &found.findings[i];
@@ -221,8 +220,8 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                 else
                         nb_check_row(check, marks[finding->state], "%s", finding->text);
         }
-        if (f->code != NB_NONE && f->code == nb_failure_find(last.code))
-                nb_last_adopt_fields(&last);
+        if (f->code != NB_NONE && f->code == nb_failure_find(check->last.code))
+                nb_last_adopt_fields(&check->last);
         if (!strcmp(unit->state.load, "loaded"))
                 print_order(check, unit);
         if (!strcmp(unit->state.active, "active"))

@@ -78,6 +78,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         const struct nb_present *present = &state->node.present;
         const struct nb_record *record = &present->record;
         bool is_known = !nb_machine_is_unknown(state);
+        time_t until;
 
         put_head(text, "info", "The version of node-bootstrap, and how this machine has joined.");
         nb_buffer_printf(text, PREFIX "info{version=\"" NB_VERSION "\",method=\"%s\"} 1\n",
@@ -109,7 +110,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                          nb_certificate_not_after(present->chain, 0));
                 put_time(text, "certificate_renewal_timestamp_seconds",
                          "When the renewal of kubelet's certificate begins.",
-                         nb_machine_renewal(state));
+                         nb_machine_renewal(state, &until));
         }
         put_overdue(text, nb_renewal_judge(state));
         if (present->ca)

@@ -5,9 +5,6 @@
 #include "join_method/cluster_identity.h"
 #include "os/clock.h"
 
-/* By which part of the validity kubelet has renewed its certificate; see nb_machine_renewal(). */
-#define KUBELET_UNTIL 0.9
-
 /* The timer tries once an hour, but the machine may have been off. A renewal may be early, for an
  * address of this machine that has changed. */
 static struct nb_overdue judge_supervised(const struct nb_record *record, time_t since, time_t end,
@@ -29,20 +26,20 @@ static struct nb_overdue judge_supervised(const struct nb_record *record, time_t
 
 struct nb_overdue nb_renewal_judge(const struct nb_machine_state *state) {
         const struct nb_present *present = &state->node.present;
-        time_t now = state->node.now, begin, end;
+        time_t now = state->node.now, end, from, until;
         struct nb_overdue found = { 0 };
 
         if (!present->chain)
                 return found;
-        begin = nb_certificate_not_before(present->chain, 0);
         end = nb_certificate_not_after(present->chain, 0);
-        if (now < begin || now > end)
+        if (now < nb_certificate_not_before(present->chain, 0) || now > end)
                 return found;
+        from = nb_machine_renewal(state, &until);
         if (present->has_record && nb_record_is_by_supervisor(&present->record))
-                return judge_supervised(&present->record, nb_machine_renewal(state), end, now);
-        if (now <= begin + (time_t)((double)(end - begin) * KUBELET_UNTIL))
+                return judge_supervised(&present->record, from, end, now);
+        if (now <= until)
                 return found;
-        found.since = nb_machine_renewal(state);
+        found.since = from;
         snprintf(found.reason, sizeof(found.reason),
                  "kubelet has not done it; see `journalctl --unit=kubelet`");
         return found;

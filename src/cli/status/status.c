@@ -27,9 +27,6 @@
 #define OUTPUT_MAX (256 * 1024) /* bytes of JSON, or of metrics */
 #define STANDARD_OUTPUT "-"     /* as the file of --prometheus */
 
-/* By which part of the validity kubelet renews the certificate; see nb_machine_renewal(). */
-#define ROTATION_UNTIL 0.9
-
 enum validity {
         VALID,
         EXPIRING, /* only with --monitor */
@@ -151,12 +148,10 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
 static void print_certificate(const struct report *report, struct nb_json_writer *writer) {
         bool is_supervised = report->record && nb_record_is_by_supervisor(report->record);
         char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
-        const time_t until = report->not_before +
-                             (time_t)((double)(report->not_after - report->not_before) *
-                                      ROTATION_UNTIL),
-                     all[] = { report->not_before, report->not_after,
-                               nb_machine_renewal(&report->state),
-                               is_supervised ? report->not_after : until, report->overdue.since };
+        time_t until;
+        const time_t from = nb_machine_renewal(&report->state, &until),
+                     all[] = { report->not_before, report->not_after, from, until,
+                               report->overdue.since };
         char times[N_ELEMENTS(all)][NB_RFC3339_SIZE];
 
         for (size_t i = 0; i < N_ELEMENTS(all); i++)
