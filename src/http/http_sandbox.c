@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

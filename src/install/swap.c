@@ -10,7 +10,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "install/swap.h"
-#include "state_files/handoff.h"
+#include "state_files/state_file.h"
 
 #define ASIDE_MAX 10000
 

@@ -15,7 +15,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/buffer.h"

@@ -7,7 +7,6 @@
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "kube_calls/api.h"
-#include "os/clock.h"
 #include "systemd/log.h"
 
 #define PATH_SIZE 1024 /* the longest path has the name of a CSR and the options of a watch */

@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "base/text.h"
 #include "join_method/settings_documents.h"
 #include "node_state/context.h"
 #include "os/sources.h"

@@ -9,7 +9,6 @@
 #include "cli/check/check_internal.h"
 #include "kube_objects/k3s_token.h"
 #include "kube_objects/token.h"
-#include "systemd/unit.h"
 
 #define CREDENTIAL_MAX ((size_t)256 * 1024)
 

@@ -8,7 +8,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/macro.h"
 #include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "cli/kubelet.h"

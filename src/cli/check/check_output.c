@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/macro.h"
 #include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "cli/failure_json.h"

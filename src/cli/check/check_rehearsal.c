@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "cli/check/rehearsal_unit.h"
 #include "cli/service.h"

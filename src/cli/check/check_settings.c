@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/macro.h"
-#include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "metadata/user_data.h"
 #include "os/privilege.h"

@@ -5,7 +5,6 @@
 #include "base/macro.h"
 #include "cli/setup/setup_internal.h"
 #include "node_state/flags.h"
-#include "settings/kubelet_env.h"
 
 #define PATH NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
 

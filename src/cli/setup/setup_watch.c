@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/macro.h"
 #include "base/text.h"
 #include "cli/node_client.h"
 #include "cli/setup/setup_internal.h"

@@ -3,7 +3,6 @@
 
 /* Whether kubelet's certificate should have been renewed by now. */
 
-#include <stdbool.h>
 #include <time.h>
 
 #include "cli/machine_state.h"
