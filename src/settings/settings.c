@@ -138,7 +138,6 @@ void nb_settings_overlay(struct nb_settings *settings, const struct nb_settings 
                         settings->is_node_name_lowered = over->is_node_name_lowered;
                 memcpy(settings->origin[i], over->origin[i], sizeof(settings->origin[0]));
         }
-        settings->has_tls_bootstrap_token |= over->has_tls_bootstrap_token;
         memcpy(settings->ignored, over->ignored, sizeof(settings->ignored));
 }
 

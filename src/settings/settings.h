@@ -77,7 +77,7 @@ struct nb_settings {
         char discovery_file[NB_SETTINGS_PATH_MAX]; /* absolute path or https URL; "" for none */
         char url_ca_file[NB_SETTINGS_PATH_MAX];    /* "": the system's CAs */
         char bootstrap_kubeconfig[NB_SETTINGS_PATH_MAX];
-        bool has_discovery_token, has_tls_bootstrap_token; /* set even if `tokens` is NULL */
+        bool has_discovery_token; /* set even if `tokens` is NULL */
         enum nb_cluster_type cluster_type;
         char node_name[NB_NODE_NAME_MAX + 1]; /* "": the host name */
         bool is_node_name_lowered;            /* the name in the document has upper-case letters */

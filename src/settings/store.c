@@ -372,9 +372,7 @@ int nb_settings_store_token(const struct nb_settings_merge *merge, enum nb_setti
                                is_tls ? tokens->tls_bootstrap_origin : tokens->discovery_origin);
         if (r < 0)
                 return r;
-        if (is_tls)
-                settings->has_tls_bootstrap_token = true;
-        else {
+        if (!is_tls) {
                 settings->has_discovery_token = true;
                 set_origin(merge, NB_SETTING_BOOTSTRAP_TOKEN);
         }
@@ -412,6 +410,6 @@ void nb_settings_forget_tokens(struct nb_settings *settings) {
         if (settings->tokens)
                 nb_settings_tokens_done(settings->tokens);
         settings->tokens = NULL;
-        settings->has_discovery_token = settings->has_tls_bootstrap_token = false;
+        settings->has_discovery_token = false;
         NB_TEXT_COPY(settings->origin[NB_SETTING_BOOTSTRAP_TOKEN], NB_SETTINGS_DEFAULT_ORIGIN);
 }

@@ -56,7 +56,7 @@ static void defaults(void **state) {
         assert_int_equal(settings.metadata_provider, NB_PROVIDER_AUTO);
         assert_false(settings.metadata_node_name || settings.metadata_provider_id);
         assert_false(settings.token_discard);
-        assert_false(settings.has_discovery_token || settings.has_tls_bootstrap_token);
+        assert_false(settings.has_discovery_token);
         assert_true(settings.timeout_ms == UINT64_MAX);
         for (size_t i = 0; i < _NB_SETTING_N; i++)
                 assert_string_equal(settings.origin[i], "default");

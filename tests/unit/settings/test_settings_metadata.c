@@ -328,12 +328,12 @@ static void forgets_tokens(void **state) {
                                     "}, tlsBootstrapToken: " TOKEN "}\n",
                                &f),
                          0);
-        assert_true(settings.has_discovery_token && settings.has_tls_bootstrap_token);
+        assert_true(settings.has_discovery_token);
         nb_settings_forget_tokens(&settings);
         assert_null(tokens.discovery.data);
         assert_null(tokens.tls_bootstrap.data);
         assert_null(settings.tokens);
-        assert_false(settings.has_discovery_token || settings.has_tls_bootstrap_token);
+        assert_false(settings.has_discovery_token);
         assert_string_equal(settings.origin[NB_SETTING_BOOTSTRAP_TOKEN],
                             before.origin[NB_SETTING_BOOTSTRAP_TOKEN]);
 }

@@ -189,7 +189,6 @@ static void overlays_what_is_set(void **state) {
         merge_good(&over, "over",
                    HEAD "discovery:\n  endpoints: [c]\nnode:\n  taints: []\n  allowExisting: "
                         "false\n");
-        over.has_tls_bootstrap_token = true;
         nb_settings_overlay(&under, &over);
         assert_int_equal(under.n_endpoints, 1);
         nb_endpoint_format(&under.endpoints[0], endpoint);
@@ -200,14 +199,13 @@ static void overlays_what_is_set(void **state) {
         assert_true(nb_setting_is_set(&under, NB_SETTING_ALLOW_EXISTING));
         assert_false(nb_setting_is_set(&under, NB_SETTING_CA_FILE));
         assert_string_equal(under.node_name, "upper");
-        assert_true(under.is_node_name_lowered && under.has_tls_bootstrap_token);
+        assert_true(under.is_node_name_lowered);
         assert_string_equal(under.origin[NB_SETTING_NODE_NAME], "under");
         assert_true(under.timeout_ms == 300000);
         merge_good(&over, "over", HEAD "node:\n  name: lower\n");
-        over.has_tls_bootstrap_token = false;
         nb_settings_overlay(&under, &over);
         assert_string_equal(under.node_name, "lower");
-        assert_true(!under.is_node_name_lowered && under.has_tls_bootstrap_token);
+        assert_false(under.is_node_name_lowered);
 }
 
 static void knows_what_units_make_writable(void **state) {

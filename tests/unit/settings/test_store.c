@@ -442,7 +442,6 @@ static void stores_token(void **state) {
         assert_kept(&document.tokens.discovery, document.tokens.discovery_origin, c->discovery);
         assert_kept(&document.tokens.tls_bootstrap, document.tokens.tls_bootstrap_origin, c->tls);
         assert_int_equal(document.settings.has_discovery_token, c->discovery != NULL);
-        assert_int_equal(document.settings.has_tls_bootstrap_token, c->tls != NULL);
         assert_int_equal(nb_setting_is_set(&document.settings, NB_SETTING_BOOTSTRAP_TOKEN),
                          c->discovery != NULL);
         end(&document);
