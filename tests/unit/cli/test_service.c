@@ -125,8 +125,25 @@ static void knows_what_is_loaded(void **state) {
         assert_false(nb_service_is_loaded(&(struct nb_unit_state){ .load = "not-found" }));
 }
 
+/* One of them is the cause, unless there is no unit that they could change. */
+static void adds_drop_ins(void **state) {
+        struct nb_unit service = { .lists[NB_UNIT_DROP_INS] = NB_BUFFER_INIT(256) };
+        struct nb_failure why = { 0 };
+
+        nb_buffer_append(&service.lists[NB_UNIT_DROP_INS], "/a\0/b", sizeof("/a\0/b"));
+        (void)nb_failure_set(&why, NB_SERVICE_CREDENTIAL, 0, "x");
+        nb_service_add_drop_ins(&service, &why);
+        assert_string_equal(why.detail, "x; drop-ins: '/a', '/b'");
+        nb_failure_clear(&why);
+        (void)nb_failure_set(&why, NB_UNIT_MASKED, 0, "x");
+        nb_service_add_drop_ins(&service, &why);
+        assert_string_equal(why.detail, "x");
+        nb_unit_done(&service);
+}
+
 int main(void) {
         CASES(obstacles, finds_obstacle);
+        CASE(adds_drop_ins);
         CASE(knows_what_is_loaded);
         return case_run("cli service");
 }

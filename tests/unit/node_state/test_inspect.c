@@ -170,6 +170,31 @@ static void records_facts(void **state) {
         folder_remove(&folder);
 }
 
+/* Each failure, and when the first of them was. */
+static void records_a_failed_renewal(void **state) {
+        static const enum nb_code codes[] = { NB_NODE_DELETED, NB_NODE_ACCESS_REVOKED };
+        struct nb_node node = { .now = 1800000000 };
+        struct nb_failure f = { 0 };
+
+        set_up();
+        nb_kubelet_env_find_paths("", 0, &node.paths);
+        node.root_fd = folder.fd;
+        put_record(PKI "/" NB_RECORD_FILE, "");
+        for (size_t i = 0; i < N_ELEMENTS(codes); i++) {
+                nb_record_done(&node.present.record);
+                assert_int_equal(nb_record_read(folder.fd, PKI, &node.present.record, &f), 1);
+                assert_int_equal(nb_node_record_renewal(&node, codes[i]), 0);
+                node.now += 3600;
+        }
+        nb_record_done(&node.present.record);
+        assert_int_equal(nb_record_read(folder.fd, PKI, &node.present.record, &f), 1);
+        assert_string_equal(node.present.record.renewal_failure, "node-access-revoked");
+        assert_string_equal(node.present.record.renewal_failed_at, "2027-01-15T08:00:00Z");
+        assert_string_equal(node.present.record.node, "a");
+        nb_node_done(&node);
+        folder_remove(&folder);
+}
+
 /* --- What the settings want --- */
 
 struct name_case {
@@ -311,6 +336,7 @@ int main(void) {
         CASE(no_kubeconfig);
         CASE(knows_what_is_kept);
         CASE(records_facts);
+        CASE(records_a_failed_renewal);
         CASES(names, chooses_the_name);
         CASE(loads_settings);
         CASE(refuses_damaged_settings);
