@@ -88,27 +88,3 @@ int nb_claim_written(const struct nb_admin_call *call, int r, struct nb_failure 
                                            "%s: the API server does not serve Leases", call->what);
         return r < 300 ? r : 0;
 }
-
-int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const char *csr_name, const uint8_t key[static NB_SHA256_SIZE],
-                  struct nb_claim *ret_other, struct nb_failure *f) {
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 }, look = { 0 };
-        int r;
-
-        nb_claim_add(&plan, token, csr_name, key);
-        r = nb_plan_perform(&plan, admin, f);
-        if (r >= 0)
-                r = nb_claim_written(plan.writes[0], r, f);
-        if (r != 0)
-                return r < 0 ? r : NB_CLAIM_OWN;
-        nb_claim_add_read(&look, token->id);
-        r = nb_plan_perform(&look, admin, f);
-        if (r >= 0)
-                r = nb_claim_take(&look, admin, token, key, ret_other, f);
-        /* The old claim has just been deleted, or the refusal was about something else. */
-        return r == NB_CLAIM_NONE
-                       ? nb_failure_set_http(f, NB_ADMIN_CONFLICT, 409,
-                                             "%s: the API server refused it, and there is no claim",
-                                             plan.writes[0]->what)
-                       : r;
-}

@@ -12,9 +12,7 @@
 
 #include "admin/client/call_plan.h"
 #include "admin/client/client.h"
-#include "admin/policy/bootstrap_token.h"
-#include "admin/policy/node_request.h"
-#include "admin/policy/verdict.h"
+#include "admin/policy/request_case.h"
 #include "base/failure.h"
 #include "codec/json.h"
 
@@ -49,9 +47,3 @@ enum nb_claim_state nb_claim_judge(const struct nb_claim *claim,
 void nb_claim_add(struct nb_plan *plan, const struct nb_bootstrap_token *token,
                   const char *csr_name, const uint8_t key[static NB_SHA256_SIZE]);
 int nb_claim_written(const struct nb_admin_call *call, int r, struct nb_failure *f);
-
-/* The same, and waits. Returns an enum nb_claim_state, and the claim that exists if it is not
- * NB_CLAIM_OWN. */
-int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                  const char *csr_name, const uint8_t key[static NB_SHA256_SIZE],
-                  struct nb_claim *ret_other, struct nb_failure *f);

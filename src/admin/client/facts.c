@@ -61,17 +61,10 @@ void nb_facts_add_policy(struct nb_plan *plan) {
                  "/api/v1/namespaces/kube-system/configmaps/", NB_POLICY_NAME);
 }
 
-/* A request may have no node (""). */
-static void add_limits(struct nb_plan *plan, const char *node) {
-        nb_facts_add_policy(plan);
-        if (node[0])
-                nb_facts_add_record(plan, node);
-}
-
-/* Parses the answer. 1; 0: there is no such object. */
+/* Parses the answer. 1; 0: there is no such read or object. */
 static int take_read(const struct nb_plan *plan, struct nb_admin *admin, enum nb_read read,
                      struct nb_json *ret_json, struct nb_failure *f) {
-        return nb_call_read(plan->reads[read], admin, ret_json, f);
+        return plan->reads[read] ? nb_call_read(plan->reads[read], admin, ret_json, f) : 0;
 }
 
 int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
@@ -147,16 +140,6 @@ int nb_facts_take_policy(const struct nb_plan *plan, struct nb_admin *admin,
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 
-static int take_limits(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
-                       struct nb_limits *limits, struct nb_failure *f) {
-        int r = nb_facts_take_policy(plan, admin, &limits->policy, &limits->policy_flaw, f);
-
-        if (r >= 0 && plan->reads[NB_READ_RECORD])
-                r = nb_facts_take_record(plan, admin, node, &limits->record, &limits->record_flaw,
-                                         f);
-        return r < 0 ? r : 0;
-}
-
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f) {
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
@@ -167,56 +150,51 @@ int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
         return r < 0 ? r : nb_facts_take_policy(&plan, admin, ret_policy, ret_flaw, f);
 }
 
-static const char *flaw_of(const struct nb_failure *failure) {
-        return failure->code != NB_NONE ? failure->detail : NULL;
+const char *nb_facts_flaw(const struct nb_failure *flaw) {
+        return flaw->code != NB_NONE ? flaw->detail : NULL;
 }
 
-/* --- The decision --- */
+/* --- All facts --- */
 
-void nb_client_look_add(struct nb_plan *plan, const char *token_id, const char *node) {
+void nb_look_add(struct nb_plan *plan, const char *token_id, const char *node) {
+        nb_facts_add_policy(plan);
         if (token_id[0])
                 nb_facts_add_token(plan, token_id);
-        add_limits(plan, node);
-        if (node[0])
+        if (node[0]) {
+                nb_facts_add_record(plan, node);
                 nb_facts_add_node(plan, node);
+        }
 }
 
-int nb_client_look_take(const struct nb_plan *plan, struct nb_admin *admin,
-                        const struct nb_node_request *request, struct nb_client_look *look,
-                        struct nb_failure *f) {
-        struct nb_client_case *facts = &look->facts;
-        struct nb_limits *limits = &look->limits;
-        int r = 0;
+int nb_look_take(const struct nb_plan *plan, struct nb_admin *admin,
+                 const struct nb_node_request *request, struct nb_look *look,
+                 struct nb_failure *f) {
+        struct nb_request_case *facts = &look->facts;
+        int r = nb_facts_take_token(plan, admin, &look->token, f);
 
-        *facts = (struct nb_client_case){ .request = request, .proof = NB_ATTESTATION_MISSING };
-        if (plan->reads[NB_READ_TOKEN])
-                r = nb_facts_take_token(plan, admin, &look->token, f);
-        if (r < 0)
-                return r;
-        facts->token = r > 0 ? &look->token : NULL;
-        r = take_limits(plan, admin, request->node, limits, f);
-        if (r < 0)
-                return r;
-        facts->is_proof_required = limits->policy.is_proof_required;
-        facts->policy_flaw = flaw_of(&limits->policy_flaw);
-        facts->record = limits->record.node[0] ? &limits->record : NULL;
-        facts->record_flaw = flaw_of(&limits->record_flaw);
-        if (facts->record && limits->record.public_key[0] && request->pem)
-                facts->proof = nb_attestation_verify(request->pem, request->pem_len,
-                                                     request->token_id, limits->record.public_key);
-        if (plan->reads[NB_READ_NODE])
+        *facts = (struct nb_request_case){ .request = request,
+                                           .policy = &look->policy,
+                                           .token = r > 0 ? &look->token : NULL,
+                                           .claimed_by = "" };
+        if (r >= 0)
+                r = nb_facts_take_policy(plan, admin, &look->policy, &look->policy_flaw, f);
+        if (r >= 0)
+                r = nb_facts_take_record(plan, admin, request->node, &look->record,
+                                         &look->record_flaw, f);
+        facts->record = r > 0 ? &look->record : NULL;
+        facts->policy_flaw = nb_facts_flaw(&look->policy_flaw);
+        facts->record_flaw = nb_facts_flaw(&look->record_flaw);
+        if (r >= 0)
                 r = nb_facts_take_node(plan, admin, &look->node, f);
-        if (r < 0)
-                return r;
-        facts->is_node_ready = look->node.is_ready;
-        return (int)nb_client_judge(facts, NB_REASON_TOKEN_USED);
+        facts->node = r > 0 ? &look->node : NULL;
+        if (r >= 0)
+                nb_request_case_prove(facts);
+        return r < 0 ? r : 0;
 }
 
-void nb_client_look_done(struct nb_client_look *look) {
+void nb_look_done(struct nb_look *look) {
         nb_bootstrap_token_done(&look->token);
 }
-
-/* --- Serving certificates --- */
 
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
         int r = nb_admin_list(admin, "listing the Nodes", NB_NODES_PATH, nb_hosts_add_object, hosts,
@@ -229,37 +207,6 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
                                   nb_hosts_add_object, hosts, f);
         hosts->is_incomplete |= r > 0;
         hosts->read_ms = nb_now_ms();
-        return r < 0 ? r : 0;
-}
-
-void nb_serving_look_add(struct nb_plan *plan, const char *node) {
-        add_limits(plan, node);
-        if (node[0])
-                nb_facts_add_node(plan, node);
-}
-
-int nb_serving_look_take(const struct nb_plan *plan, struct nb_admin *admin,
-                         const struct nb_node_request *request, struct nb_serving_look *look,
-                         struct nb_failure *f) {
-        struct nb_serving_case *facts = &look->facts;
-        struct nb_limits *limits = &look->limits;
-        int r;
-
-        *facts = (struct nb_serving_case){ .request = request };
-        /* It needs no other facts. */
-        if (request->flaw[0])
-                return 0;
-        r = take_limits(plan, admin, request->node, limits, f);
-        if (r < 0)
-                return r;
-        facts->policy = &limits->policy;
-        facts->policy_flaw = flaw_of(&limits->policy_flaw);
-        facts->record = nb_node_record_is_enrolled(&limits->record) ? &limits->record : NULL;
-        facts->record_flaw = flaw_of(&limits->record_flaw);
-        facts->is_removed = limits->record.removed != 0 &&
-                            limits->record.removed >= request->created;
-        r = nb_facts_take_node(plan, admin, &look->node, f);
-        facts->node = r > 0 ? &look->node : NULL;
         return r < 0 ? r : 0;
 }
 

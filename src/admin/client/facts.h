@@ -13,8 +13,7 @@
 
 #include "admin/client/call_plan.h"
 #include "admin/client/client.h"
-#include "admin/policy/serving_policy.h"
-#include "admin/policy/verdict.h"
+#include "admin/policy/request_case.h"
 #include "base/failure.h"
 
 /* The place of each GET in a plan. */
@@ -37,9 +36,9 @@ void nb_facts_add_policy(struct nb_plan *plan);
 void nb_facts_add_record(struct nb_plan *plan, const char *node);
 void nb_facts_add_node(struct nb_plan *plan, const char *node);
 
-/* The answer of the GET. 1: read; 0: the object does not exist, or has a flaw. A Secret that is not
- * a correct token cannot authenticate, so it is treated as if it did not exist; *ret_token has what
- * could be read. */
+/* The answer of the GET. 1: read; 0: there is no GET or no object, or it has a flaw. A Secret that
+ * is not a correct token cannot authenticate, so it is treated as if it did not exist; *ret_token
+ * has what could be read. */
 int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
                           struct nb_node_request *ret_request, struct nb_failure *f);
 int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
@@ -51,47 +50,32 @@ int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, con
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
 
-/* A policy that does not exist has a flaw as well: somebody may have deleted the one that requires
- * proofs. Otherwise as above. The second function also sends the GET, and waits. */
+/* As above. A missing policy is a flaw, since somebody may have deleted a policy that requires
+ * proofs. The second function also sends the GET, and waits. */
 int nb_facts_take_policy(const struct nb_plan *plan, struct nb_admin *admin,
                          struct nb_policy *ret_policy, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f);
 
-struct nb_limits {
-        struct nb_node_record record; /* `node` is "" if there is none, or it has a flaw */
-        struct nb_policy policy;
-        struct nb_failure record_flaw, policy_flaw;
-};
-
-struct nb_client_look {
-        struct nb_client_case facts; /* points into the members below */
+struct nb_look {
+        struct nb_request_case facts; /* points into the members below */
         struct nb_bootstrap_token token;
-        struct nb_limits limits;
+        struct nb_policy policy;
+        struct nb_node_record record;
+        struct nb_failure policy_flaw, record_flaw;
         struct nb_node_facts node;
 };
 
-/* The facts for a request for a client certificate, apart from the claim of its token: the reads,
- * and an enum nb_reason by their answers, never one about the claim, or a failure. `look` must be
- * zero, and the caller calls nb_client_look_done(). */
-void nb_client_look_add(struct nb_plan *plan, const char *token_id, const char *node);
-int nb_client_look_take(const struct nb_plan *plan, struct nb_admin *admin,
-                        const struct nb_node_request *request, struct nb_client_look *look,
-                        struct nb_failure *f);
-void nb_client_look_done(struct nb_client_look *look);
+/* The facts for a decision, apart from the claim of the token and from what other nodes have: the
+ * reads, and their answers. `look` must be zero, and the caller calls nb_look_done(). 0. */
+void nb_look_add(struct nb_plan *plan, const char *token_id, const char *node);
+int nb_look_take(const struct nb_plan *plan, struct nb_admin *admin,
+                 const struct nb_node_request *request, struct nb_look *look, struct nb_failure *f);
+void nb_look_done(struct nb_look *look);
 
-struct nb_serving_look {
-        struct nb_serving_case facts; /* points into the members below */
-        struct nb_limits limits;
-        struct nb_node_facts node;
-};
-
-/* The same for a serving certificate, apart from the list of what other nodes have. 0. */
-void nb_serving_look_add(struct nb_plan *plan, const char *node);
-int nb_serving_look_take(const struct nb_plan *plan, struct nb_admin *admin,
-                         const struct nb_node_request *request, struct nb_serving_look *look,
-                         struct nb_failure *f);
+/* What a flaw says; NULL: there is none. */
+const char *nb_facts_flaw(const struct nb_failure *flaw);
 
 /* Adds what nodes have to an empty snapshot. 0. */
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f);

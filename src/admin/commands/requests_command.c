@@ -363,18 +363,26 @@ static int verify_unsuspicious(const struct requests *requests, const struct nb_
         return -EPERM;
 }
 
-/* UID and resourceVersion are those of the request that was reviewed. */
-static int write_decision(struct requests *requests, const struct nb_node_request *request,
+/* UID and resourceVersion are those of the request that was reviewed. -EAGAIN without a failure if
+ * the token was claimed since. */
+static int write_decision(struct requests *requests, const struct nb_review *review,
                           struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
         const bool is_denying = requests->is_denying;
         const char *done = is_denying ? "denied" : "approved";
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         int r;
 
+        if (review->needs_claim)
+                nb_claim_add(&plan, review->facts.token, request->name, request->facts.key);
         nb_csr_add_decision(&plan, request, is_denying ? "Denied" : "Approved",
                             is_denying ? "DeniedByAdministrator" : NB_APPROVED_BY_COMMAND,
                             "Decided with node-bootstrap-admin requests");
         r = nb_plan_perform(&plan, &requests->admin, f);
+        if (r >= 0 && review->needs_claim && !plan.writes[1]->is_answered) {
+                r = nb_claim_written(plan.writes[0], r, f);
+                return r < 0 ? r : -EAGAIN;
+        }
         if (r < 0)
                 return r;
         if (r >= 300)
@@ -404,9 +412,11 @@ static int report_decided(const struct requests *requests, const struct nb_node_
         return 0;
 }
 
-static int decide_request(struct requests *requests, const char *name, bool is_rehearsal,
-                          struct nb_failure *f) {
+/* Reads the request, judges, and writes. */
+static int try_request(struct requests *requests, const char *name, bool is_rehearsal,
+                       struct nb_failure *f) {
         _cleanup_(nb_review_freep) struct nb_review *review = calloc(1, sizeof(*review));
+        _cleanup_(nb_look_done) struct nb_look look = { 0 };
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         struct nb_admin *admin = &requests->admin;
         struct nb_node_request *request;
@@ -432,12 +442,26 @@ static int decide_request(struct requests *requests, const char *name, bool is_r
         if (request->state != NB_CSR_STATE_PENDING)
                 return report_decided(requests, request, is_rehearsal, f);
         if (!requests->is_denying) {
-                r = nb_review_read(admin, &requests->known, review, !is_rehearsal,
+                r = nb_review_read(admin, &requests->known.hosts, &look, review, !is_rehearsal,
                                    requests->is_forced, f);
                 if (r >= 0)
                         r = verify_unsuspicious(requests, review, f);
         }
-        return r < 0 || is_rehearsal ? r : write_decision(requests, request, f);
+        return r < 0 || is_rehearsal ? r : write_decision(requests, review, f);
+}
+
+static int decide_request(struct requests *requests, const char *name, bool is_rehearsal,
+                          struct nb_failure *f) {
+        int r = try_request(requests, name, is_rehearsal, f);
+
+        if (r == -EAGAIN && f->code == NB_NONE)
+                r = try_request(requests, name, is_rehearsal, f);
+        return r == -EAGAIN && f->code == NB_NONE
+                       ? nb_failure_set_http(f, NB_ADMIN_CONFLICT, 409,
+                                             "CSR %s: the API server refuses the claim of its "
+                                             "token, and there is no claim",
+                                             name)
+                       : r;
 }
 
 /* What was selected, if it is as many as expected. */

@@ -52,7 +52,7 @@ static void set_verdict(struct nb_review *review, const char *verdict, const cha
         NB_TEXT_COPY_LINE(review->text, text);
 }
 
-static void judge_client(struct nb_review *review, const struct nb_policy *policy) {
+static void judge_client(struct nb_review *review) {
         static const char *const proofs[] = {
                 [NB_ATTESTATION_VALID] = "valid",
                 [NB_ATTESTATION_MISSING] = "missing",
@@ -60,9 +60,9 @@ static void judge_client(struct nb_review *review, const struct nb_policy *polic
                 [NB_ATTESTATION_UNUSABLE] = "INVALID",
         };
         const struct nb_node_request *request = &review->request;
-        const struct nb_client_case *facts = &review->client;
+        const struct nb_request_case *facts = &review->facts;
         const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
-        const bool is_listed = nb_list_has(policy->requestors, request->username);
+        const bool is_listed = nb_list_has(facts->policy->requestors, request->username);
         char text[NB_REASON_TEXT_SIZE];
 
         review->proof = facts->record && facts->record->public_key[0] ? proofs[facts->proof] : "-";
@@ -115,7 +115,7 @@ static void judge_serving(struct nb_review *review, enum nb_serving_verdict verd
 
 /* The list may be long, so it is read only if it decides. */
 static int decide_serving(struct nb_admin *admin, struct nb_hosts *hosts,
-                          struct nb_serving_case *facts,
+                          struct nb_request_case *facts,
                           char ret_reason[static NB_SERVING_REASON_SIZE], struct nb_failure *f) {
         int r = (int)nb_serving_decide(facts, ret_reason);
 
@@ -129,12 +129,22 @@ static int decide_serving(struct nb_admin *admin, struct nb_hosts *hosts,
         return r < 0 ? r : (int)nb_serving_decide(facts, ret_reason);
 }
 
-static int review_serving(struct nb_admin *admin, struct nb_hosts *hosts,
-                          struct nb_serving_case *facts, struct nb_review *review,
-                          struct nb_failure *f) {
+/* Judges with the Node. */
+static int judge(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_review *review,
+                 struct nb_failure *f) {
         char reason[NB_SERVING_REASON_SIZE], ignored[NB_SERVING_REASON_SIZE];
-        int r = decide_serving(admin, hosts, facts, reason, f);
+        struct nb_request_case *facts = &review->facts;
+        int r;
 
+        if (review->request.kind == NB_NODE_REQUEST_CLIENT) {
+                review->node_state = !facts->node            ? "absent"
+                                     : facts->node->is_ready ? "Ready"
+                                                             : "not Ready";
+                judge_client(review);
+                return 0;
+        }
+        facts->is_forced = false;
+        r = decide_serving(admin, hosts, facts, reason, f);
         if (r < 0)
                 return r;
         judge_serving(review, (enum nb_serving_verdict)r, reason);
@@ -213,34 +223,6 @@ int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_
         return r < 0 ? r : 0;
 }
 
-/* The same, of what concerns one request. */
-static int read_known(struct nb_admin *admin, const struct nb_node_request *request,
-                      struct nb_known *known, struct nb_failure *f) {
-        static const enum nb_read reads[] = { NB_READ_TOKEN, NB_READ_RECORD, NB_READ_CLAIM };
-        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
-        int r;
-
-        nb_facts_add_policy(&plan);
-        if (request->node[0])
-                nb_facts_add_record(&plan, request->node);
-        if (request->token_id[0]) {
-                nb_facts_add_token(&plan, request->token_id);
-                nb_claim_add_read(&plan, request->token_id);
-        }
-        r = nb_plan_perform(&plan, admin, f);
-        if (r >= 0)
-                r = nb_facts_take_policy(&plan, admin, &known->policy, &known->policy_flaw, f);
-        for (size_t i = 0; i < N_ELEMENTS(reads) && r >= 0; i++) {
-                _cleanup_(nb_json_done) struct nb_json json = { 0 };
-                struct nb_admin_call *call = plan.reads[reads[i]];
-
-                r = call ? nb_call_read(call, admin, &json, f) : 0;
-                if (r > 0)
-                        r = keep_item(known, &json);
-        }
-        return r < 0 ? r : 0;
-}
-
 void nb_known_done(struct nb_known *known) {
         tdestroy(known->items, free);
         nb_hosts_done(&known->hosts);
@@ -263,170 +245,143 @@ static const struct nb_node_record *find_record(const struct nb_known *known, co
         return item && !*ret_flaw ? &item->record : NULL;
 }
 
-static const char *policy_flaw_of(const struct nb_known *known) {
-        return known->policy_flaw.code != NB_NONE ? known->policy_flaw.detail : NULL;
+/* A token is claimed for a request only if it is for this node. */
+static bool is_bound(const struct nb_review *review) {
+        const struct nb_bootstrap_token *token = review->facts.token;
+
+        return token && token->node[0] && !strcmp(token->node, review->request.node);
 }
 
-static void guess_client(const struct nb_known *known, struct nb_review *review) {
+void nb_review_guess(const struct nb_known *known, struct nb_review *review) {
         const struct nb_node_request *request = &review->request;
         const struct known_item *token = find_item(known, NB_TOKEN_SECRET_NAME_PREFIX,
                                                    request->token_id);
         const struct known_item *claim = find_item(known, NB_CLAIM_NAME_PREFIX, request->token_id);
-        struct nb_client_case *facts = &review->client;
-
-        *facts = (struct nb_client_case){
-                .request = request,
-                .token = token && token->flaw.code == NB_NONE && !token->token.flaw ? &token->token
-                                                                                    : NULL,
-                .proof = NB_ATTESTATION_MISSING,
-                .is_proof_required = known->policy.is_proof_required,
-                .policy_flaw = policy_flaw_of(known),
-                .claimed_by = "",
-                .is_asked = true,
-        };
-        facts->record = find_record(known, request->node, &facts->record_flaw);
-        if (facts->record && facts->record->public_key[0] && request->pem)
-                facts->proof = nb_attestation_verify(request->pem, request->pem_len,
-                                                     request->token_id, facts->record->public_key);
-        if (claim && facts->token && !strcmp(facts->token->node, request->node)) {
-                facts->claim = nb_claim_judge(&claim->claim, facts->token, request->facts.key);
-                facts->claimed_by = claim->claim.csr_name;
-        }
-        review->needs_node = nb_client_judge(facts, NB_REASON_NODE_READY) == NB_REASON_NONE;
-        judge_client(review, &known->policy);
-}
-
-/* The facts apart from the Node. */
-static struct nb_serving_case serving_case(const struct nb_known *known,
-                                           const struct nb_node_request *request) {
-        struct nb_serving_case facts = { .request = request,
-                                         .policy = &known->policy,
-                                         .policy_flaw = policy_flaw_of(known) };
-        const struct nb_node_record *record = find_record(known, request->node, &facts.record_flaw);
-
-        if (record && nb_node_record_is_enrolled(record))
-                facts.record = record;
-        facts.is_removed = record && record->removed != 0 && record->removed >= request->created;
-        return facts;
-}
-
-void nb_review_guess(const struct nb_known *known, struct nb_review *review) {
-        struct nb_serving_case facts = serving_case(known, &review->request);
+        struct nb_request_case *facts = &review->facts;
         char reason[NB_SERVING_REASON_SIZE];
 
+        *facts = (struct nb_request_case){
+                .request = request,
+                .policy = &known->policy,
+                .policy_flaw = nb_facts_flaw(&known->policy_flaw),
+                .token = token && token->flaw.code == NB_NONE && !token->token.flaw ? &token->token
+                                                                                    : NULL,
+                .claimed_by = review->user,
+                .is_asked = true,
+                .is_forced = true, /* the Node is not known */
+        };
+        facts->record = find_record(known, request->node, &facts->record_flaw);
         review->description = review->node_state = "";
-        if (review->request.kind == NB_NODE_REQUEST_CLIENT) {
-                guess_client(known, review);
+        if (request->kind == NB_NODE_REQUEST_SERVING) {
+                judge_serving(review, nb_serving_decide(facts, reason), reason);
+                review->needs_node = nb_review_permits(review, false);
                 return;
         }
-        facts.is_forced = true;
-        judge_serving(review, nb_serving_decide(&facts, reason), reason);
-        review->needs_node = nb_review_permits(review, false);
-}
-
-/* 1: read; 0: there is none. */
-static int read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
-                     struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX];
-        int r;
-
-        snprintf(path, sizeof(path), NB_NODES_PATH "/%s", name);
-        r = nb_admin_get(admin, "reading the Node", path, &json, f);
-        if (r > 0)
-                nb_node_facts_read(&json, ret_node);
-        return json.r < 0 ? json.r : r;
+        nb_request_case_prove(facts);
+        if (claim && is_bound(review)) {
+                facts->claim = nb_claim_judge(&claim->claim, facts->token, request->facts.key);
+                NB_TEXT_COPY(review->user, claim->claim.csr_name);
+        }
+        review->needs_node = nb_client_judge(facts, NB_REASON_NODE_READY) == NB_REASON_NONE;
+        judge_client(review);
 }
 
 int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
                         struct nb_failure *f) {
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         const struct nb_node_request *request = &review->request;
-        struct nb_serving_case facts = serving_case(known, request);
-        struct nb_node_facts node = { 0 };
-        int r = request->node[0] && !(request->kind == NB_NODE_REQUEST_SERVING && request->flaw[0])
-                        ? read_node(admin, request->node, &node, f)
-                        : 0;
+        struct nb_node_facts node;
+        int r;
 
+        /* A malformed request for a serving certificate needs no Node. */
+        if (request->node[0] && !(request->kind == NB_NODE_REQUEST_SERVING && request->flaw[0]))
+                nb_facts_add_node(&plan, request->node);
+        r = nb_plan_perform(&plan, admin, f);
+        if (r >= 0)
+                r = nb_facts_take_node(&plan, admin, &node, f);
         if (r < 0)
                 return r;
-        if (request->kind == NB_NODE_REQUEST_SERVING) {
-                facts.node = r > 0 ? &node : NULL;
-                return review_serving(admin, &known->hosts, &facts, review, f);
-        }
-        review->client.is_node_ready = node.is_ready;
-        review->node_state = r == 0 ? "absent" : node.is_ready ? "Ready" : "not Ready";
-        judge_client(review, &known->policy);
-        return 0;
+        review->facts.node = r > 0 ? &node : NULL;
+        r = judge(admin, &known->hosts, review, f);
+        review->facts.node = NULL;
+        return r;
 }
 
-/* --- The claim --- */
-
-struct search {
-        struct nb_review *review;
-        struct nb_claim *ret_other;
-};
+/* --- One request --- */
 
 /* Finds a request that somebody has approved for another key, with the token of the review. It has
  * used the token, although it may not have claimed it yet: no controller may be running. */
 static int find_approved(void *userdata, struct nb_json *item) {
         _cleanup_(nb_node_request_done) struct nb_node_request other = { 0 };
-        struct search *search = userdata;
-        struct nb_client_case *facts = &search->review->client;
-        const struct nb_node_request *request = &search->review->request;
+        struct nb_review *review = userdata;
+        const struct nb_node_request *request = &review->request;
 
         nb_node_request_read(item, &other);
         if (other.kind != NB_NODE_REQUEST_CLIENT || other.state != NB_CSR_STATE_APPROVED ||
             strcmp(other.username, request->username) != 0 ||
             (other.node[0] && strcmp(other.node, request->node) != 0) ||
-            other.created < facts->token->created ||
+            other.created < review->facts.token->created ||
             nb_digest_is_equal(other.facts.key, request->facts.key))
                 return 0;
-        facts->claim = NB_CLAIM_OTHER;
-        NB_TEXT_COPY_LINE(search->ret_other->csr_name, other.name);
+        review->facts.claim = NB_CLAIM_OTHER;
+        NB_TEXT_COPY_LINE(review->user, other.name);
         return 0;
 }
 
-static int make_claim(struct nb_admin *admin, struct nb_review *review, bool is_forced,
-                      struct nb_claim *ret_other, struct nb_failure *f) {
-        const struct nb_node_request *request = &review->request;
-        struct nb_client_case *facts = &review->client;
-        struct search search = { review, ret_other };
-        int r;
+static int look_for_user(struct nb_admin *admin, struct nb_review *review, bool is_forced,
+                         struct nb_failure *f) {
+        int r = nb_admin_list(admin, "listing certificate signing requests", NB_CSRS_PATH,
+                              find_approved, review, f);
 
-        facts->claimed_by = ret_other->csr_name;
-        r = nb_admin_list(admin, "listing certificate signing requests", NB_CSRS_PATH,
-                          find_approved, &search, f);
-        if (r < 0 || facts->claim == NB_CLAIM_OTHER)
-                return r < 0 ? r : 0;
-        if (r > 0 && !is_forced)
+        if (r > 0 && review->facts.claim != NB_CLAIM_OTHER && !is_forced)
                 return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
                                       "CSR %s: another request cannot be read, so it is unknown "
                                       "whether it has used the bootstrap token %s",
-                                      request->name, request->token_id);
-        r = nb_claim_make(admin, facts->token, request->name, request->facts.key, ret_other, f);
-        if (r >= 0)
-                facts->claim = (enum nb_claim_state)r;
+                                      review->request.name, review->request.token_id);
+        judge_client(review);
+        review->needs_claim = review->facts.claim == NB_CLAIM_NONE;
         return r;
 }
 
-int nb_review_read(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
-                   bool is_claiming, bool is_forced, struct nb_failure *f) {
-        const struct nb_client_case *facts = &review->client;
-        struct nb_claim other = { 0 };
+static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_review *review,
+                      struct nb_failure *f) {
+        _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
+        const struct nb_node_request *request = &review->request;
+        struct nb_claim claim = { 0 };
         int r;
 
-        nb_known_done(known);
-        r = read_known(admin, &review->request, known, f);
+        nb_look_add(&plan, request->token_id, request->node);
+        if (request->token_id[0])
+                nb_claim_add_read(&plan, request->token_id);
+        r = nb_plan_perform(&plan, admin, f);
+        if (r >= 0)
+                r = nb_look_take(&plan, admin, request, look, f);
         if (r < 0)
                 return r;
-        nb_review_guess(known, review);
-        r = nb_review_with_node(admin, known, review, f);
-        if (r < 0 || !is_claiming || !facts->token || !facts->token->node[0] ||
-            strcmp(facts->token->node, review->request.node) != 0 ||
-            !nb_review_permits(review, is_forced))
-                return r;
-        r = make_claim(admin, review, is_forced, &other, f);
-        judge_client(review, &known->policy);
-        review->client.claimed_by = "";
+        if (look->record_flaw.code == NB_ADMIN_FORBIDDEN) {
+                *f = look->record_flaw;
+                return -EPERM;
+        }
+        review->facts = look->facts;
+        review->facts.is_asked = true;
+        review->facts.claimed_by = review->user;
+        r = is_bound(review)
+                    ? nb_claim_take(&plan, admin, &look->token, request->facts.key, &claim, f)
+                    : 0;
+        if (r >= 0)
+                review->facts.claim = (enum nb_claim_state)r;
+        NB_TEXT_COPY(review->user, claim.csr_name);
         return r;
+}
+
+int nb_review_read(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_look *look,
+                   struct nb_review *review, bool is_deciding, bool is_forced,
+                   struct nb_failure *f) {
+        int r = read_facts(admin, look, review, f);
+
+        if (r >= 0)
+                r = judge(admin, hosts, review, f);
+        return r >= 0 && is_deciding && is_bound(review) && nb_review_permits(review, is_forced)
+                       ? look_for_user(admin, review, is_forced, f)
+                       : r;
 }

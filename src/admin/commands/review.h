@@ -11,20 +11,23 @@
 
 #include "admin/client/claim.h"
 #include "admin/client/facts.h"
-#include "admin/policy/node_request.h"
+#include "admin/policy/serving_policy.h"
+#include "admin/policy/verdict.h"
 
 #define NB_REVIEW_OK "ok"       /* it may be approved */
 #define NB_REVIEW_CHECK "check" /* the same, if the administrator knows the machine */
 
 struct nb_review {
         struct nb_node_request request; /* of a known kind */
-        struct nb_client_case client;
+        struct nb_request_case facts;
         const char *verdict;     /* as above, or the reason in an Event, such as "TokenUsed" */
         const char *proof;       /* "valid", "missing", ...; "-": not enrolled */
         const char *node_state;  /* "Ready", ...; "-": it does not matter */
         const char *description; /* of the token */
         bool is_forcible;        /* --force overrides the verdict */
         bool needs_node;         /* the Node, which was not read, may change the verdict */
+        bool needs_claim;        /* of the bound token, before the request is approved */
+        char user[NB_CSR_NAME_MAX + 1]; /* the request that has used the token; "": none */
         char text[1024];
 };
 
@@ -56,7 +59,9 @@ void nb_review_guess(const struct nb_known *known, struct nb_review *review);
 int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
                         struct nb_failure *f);
 
-/* Reads all facts for it into `known`, and judges. With `is_claiming`, if the request is permitted
- * so far, also makes the claim of a bound token: such a token is for one use, whoever approves. */
-int nb_review_read(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
-                   bool is_claiming, bool is_forced, struct nb_failure *f);
+/* Reads all facts for it into `look`, which must live as long as the review, and judges. With
+ * `is_deciding`, if the request is permitted so far, also looks for another approved request with
+ * the same bound token: such a token is for one use, whoever approves. */
+int nb_review_read(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_look *look,
+                   struct nb_review *review, bool is_deciding, bool is_forced,
+                   struct nb_failure *f);

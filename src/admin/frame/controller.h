@@ -21,8 +21,7 @@
 #include "admin/frame/monitor.h"
 #include "admin/frame/queue.h"
 #include "admin/frame/records.h"
-#include "admin/policy/bootstrap_token.h"
-#include "admin/policy/node_request.h"
+#include "admin/policy/request_case.h"
 #include "admin/policy/serving_policy.h"
 #include "admin/policy/verdict.h"
 #include "admin/policy/waits.h"
@@ -103,7 +102,8 @@ struct nb_token_record {
         char name[];
 };
 
-/* Callbacks may be NULL. They must not send requests: they queue work that does. */
+/* A part of the controller, such as the signer. Callbacks that it does not need are NULL. A
+ * callback does not call the API server itself: it queues work, and the steps of that work do. */
 struct nb_part {
         const char *name;               /* for --parts */
         bool is_default;                /* runs without --parts */

@@ -78,7 +78,7 @@ static void add_claim(struct nb_request_record *record, struct nb_plan *plan,
  * annotation. The claim is made last, since it is never released, and before the approval, so that
  * no second request can be approved. */
 static int act(struct nb_request_record *record, struct nb_plan *plan,
-               const struct nb_client_case *facts, enum nb_reason reason) {
+               const struct nb_request_case *facts, enum nb_reason reason) {
         const enum nb_verdict verdict = nb_reason_verdict(reason);
         const bool is_dry_run = record->controller->settings.is_dry_run;
         char text[NB_REASON_TEXT_SIZE];
@@ -105,16 +105,16 @@ static int act(struct nb_request_record *record, struct nb_plan *plan,
 
 static int decide_request(struct nb_request_record *record, struct nb_plan *plan,
                           const struct nb_node_request *request, struct nb_failure *f) {
-        _cleanup_(nb_client_look_done) struct nb_client_look look = { 0 };
+        _cleanup_(nb_look_done) struct nb_look look = { 0 };
         struct nb_admin *admin = &record->controller->admin;
         const struct nb_request_record *user;
         struct nb_claim claim = { 0 };
         enum nb_reason reason;
-        int r = nb_client_look_take(plan, admin, request, &look, f);
+        int r = nb_look_take(plan, admin, request, &look, f);
 
         if (r < 0)
                 return r;
-        reason = (enum nb_reason)r;
+        reason = nb_client_judge(&look.facts, NB_REASON_TOKEN_USED);
         user = find_approved(record, look.facts.token, false);
         if (reason == NB_REASON_TOKEN_MISSING && request->is_in_bound_group && user) {
                 look.facts.claimed_by = user->name;
@@ -152,7 +152,7 @@ static int revoke_token(struct nb_request_record *record, struct nb_plan *plan,
 /* Somebody else approved a request that the token is not for: most likely an automatic approval of
  * the token's group let a stolen token through. */
 static void warn_of_misuse(struct nb_request_record *record, struct nb_plan *plan,
-                           const struct nb_client_case *facts, enum nb_reason reason) {
+                           const struct nb_request_case *facts, enum nb_reason reason) {
         char text[NB_REASON_TEXT_SIZE], message[NB_REASON_TEXT_SIZE + 64];
 
         (void)nb_reason_describe(reason, facts, text);
@@ -164,29 +164,12 @@ static void warn_of_misuse(struct nb_request_record *record, struct nb_plan *pla
 /* Also of approvals that were made while no controller was the leader. */
 static void tell_of_approval(struct nb_request_record *record, struct nb_plan *plan,
                              const struct nb_node_request *request) {
-        const struct nb_client_case facts = { .request = request };
+        const struct nb_request_case facts = { .request = request };
         char text[NB_REASON_TEXT_SIZE];
 
         (void)nb_reason_describe(NB_REASON_APPROVED_BY_OTHERS, &facts, text);
         nb_decision_tell(record, plan, NB_REASON_APPROVED_BY_OTHERS, NB_NONE, text);
         record->controller->metrics.n_approved_by_others++;
-}
-
-/* What would have been decided on a request that was approved. NB_REASON_NONE: the same. */
-static int judge_afterwards(struct nb_request_record *record, const struct nb_plan *plan,
-                            const struct nb_node_request *request, struct nb_client_look *look,
-                            struct nb_failure *f) {
-        int r = nb_client_look_take(plan, &record->controller->admin, request, look, f);
-        enum nb_verdict verdict;
-
-        if (r < 0)
-                return r;
-        verdict = nb_reason_verdict((enum nb_reason)r);
-        /* The Node is there because it was approved. */
-        return r == NB_REASON_NODE_READY || r == NB_REASON_TOKEN_MISSING ||
-                               verdict == NB_VERDICT_APPROVE || verdict == NB_VERDICT_IGNORE
-                       ? NB_REASON_NONE
-                       : r;
 }
 
 /*
@@ -199,22 +182,29 @@ static int judge_approval(struct nb_request_record *record, struct nb_plan *plan
                           const struct nb_node_request *request,
                           const struct nb_bootstrap_token *token, int claim,
                           const struct nb_claim *other, struct nb_failure *f) {
-        _cleanup_(nb_client_look_done) struct nb_client_look look = { 0 };
+        _cleanup_(nb_look_done) struct nb_look look = { 0 };
         const bool is_named = request->is_approved_by_controller || request->is_approved_by_command;
-        int r = judge_afterwards(record, plan, request, &look, f);
+        int r = nb_look_take(plan, &record->controller->admin, request, &look, f);
+        enum nb_reason reason;
 
         if (r < 0)
                 return r;
+        reason = nb_client_judge(&look.facts, NB_REASON_TOKEN_USED);
+        /* The Node exists because the request was approved. */
+        if (reason == NB_REASON_NODE_READY || reason == NB_REASON_TOKEN_MISSING ||
+            nb_reason_verdict(reason) == NB_VERDICT_IGNORE)
+                reason = NB_REASON_NONE;
         record->is_judged = true;
-        if (token->node[0] ? record->is_by_others : !(r == NB_REASON_NONE && is_named))
+        if (token->node[0] ? record->is_by_others : !(reason == NB_REASON_NONE && is_named))
                 tell_of_approval(record, plan, request);
         if (claim == NB_CLAIM_OTHER || claim == NB_CLAIM_FOREIGN) {
                 look.facts.claimed_by = other->csr_name;
-                r = claim == NB_CLAIM_OTHER ? NB_REASON_TOKEN_USED : NB_REASON_TOKEN_CLAIM_FOREIGN;
+                reason = claim == NB_CLAIM_OTHER ? NB_REASON_TOKEN_USED
+                                                 : NB_REASON_TOKEN_CLAIM_FOREIGN;
         }
-        if (r != NB_REASON_NONE)
-                warn_of_misuse(record, plan, &look.facts, (enum nb_reason)r);
-        return r != NB_REASON_NONE;
+        if (reason != NB_REASON_NONE)
+                warn_of_misuse(record, plan, &look.facts, reason);
+        return reason != NB_REASON_NONE;
 }
 
 /* Whether the token may be revoked now. If not, the request waits. */
@@ -232,7 +222,7 @@ static int has_been_fetched(struct nb_request_record *record, const struct nb_pl
         wait_ms = nb_grace_wait(&record->grace, controller->grace_ms, nb_now_ms(), &is_look_due);
         if (wait_ms == 0)
                 return 1;
-        if (is_look_due && plan->reads[NB_READ_NODE]) {
+        if (is_look_due) {
                 r = nb_facts_take_node(plan, &controller->admin, &node, f);
                 if (r < 0)
                         return r;
@@ -243,8 +233,10 @@ static int has_been_fetched(struct nb_request_record *record, const struct nb_pl
         return 0;
 }
 
-/* 1: the claim is that of the request, or the token is of another node, whose token it must not use
- * up; 0: it is being made; or an enum nb_claim_state above 1. */
+/* Claims the token for a request that is already approved, unless the token is for another node,
+ * which must still be able to use it. Returns NB_CLAIM_OWN if there is nothing to claim (any more),
+ * NB_CLAIM_NONE if the claim is being made, NB_CLAIM_OTHER or NB_CLAIM_FOREIGN if another claim is
+ * in the way; or a failure. */
 static int claim_afterwards(struct nb_request_record *record, struct nb_plan *plan,
                             const struct nb_bootstrap_token *token, bool is_for_node,
                             struct nb_claim *ret_other, struct nb_failure *f) {
@@ -351,7 +343,7 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         if (!record->is_gone && nb_csr_name_is_usable(record->name))
                 nb_facts_add_request(plan, record->name);
         if (is_pending || !record->is_judged)
-                nb_client_look_add(plan, record->token_id, record->node);
+                nb_look_add(plan, record->token_id, record->node);
         else {
                 nb_facts_add_token(plan, record->token_id);
                 if (record->node[0])

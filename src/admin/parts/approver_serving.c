@@ -8,6 +8,7 @@
 #include "admin/client/facts.h"
 #include "admin/parts/decision.h"
 #include "admin/parts/parts.h"
+#include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "os/clock.h"
 
@@ -43,7 +44,7 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         record->is_waiting = false;
         if (nb_csr_name_is_usable(record->name))
                 nb_facts_add_request(plan, record->name);
-        nb_serving_look_add(plan, record->node);
+        nb_look_add(plan, "", record->node);
         return 0;
 }
 
@@ -51,7 +52,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                          struct nb_failure *f) {
         struct nb_controller *controller = record->controller;
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
-        struct nb_serving_look look = { 0 };
+        struct nb_look look = { 0 };
         char reason[NB_SERVING_REASON_SIZE], text[NB_SERVING_REASON_SIZE + 64];
         int r = 1;
 
@@ -65,7 +66,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                 record->is_over = true;
                 return 0;
         }
-        r = nb_serving_look_take(plan, &controller->admin, &request, &look, f);
+        r = nb_look_take(plan, &controller->admin, &request, &look, f);
         if (r < 0)
                 return r;
         if (nb_hosts_is_fresh(&controller->hosts, nb_now_ms()))

@@ -3,35 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/policy/rfc3339.h"
 #include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "base/text.h"
-
-void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node) {
-        const char *ready = nb_json_string(json, "status.conditions[type=Ready].status");
-        const char *created = nb_json_string(json, "metadata.creationTimestamp");
-        struct nb_node_facts node = { .is_ready = ready && !strcmp(ready, "True") };
-        ssize_t n = nb_json_array(json, "status.addresses");
-        size_t len = 0;
-
-        if (created && nb_rfc3339_parse(created, &node.created) < 0)
-                nb_json_refuse(json, "metadata.creationTimestamp", "a time", created);
-        node.is_being_deleted = nb_json_string(json, "metadata.deletionTimestamp") != NULL;
-        for (ssize_t i = 0; i < n; i++) {
-                char path[64];
-                const char *address;
-
-                snprintf(path, sizeof(path), "status.addresses[%zd].address", i);
-                address = nb_json_string(json, path);
-                if (address && !strchr(address, '/') &&
-                    strlen(address) + 1 < sizeof(node.addresses) - len)
-                        len += (size_t)snprintf(node.addresses + len, sizeof(node.addresses) - len,
-                                                "%s,", address);
-        }
-        if (json->r >= 0)
-                *ret_node = node;
-}
 
 /* Also "10.1" and "0x0a000001", which a resolver may use as an address. */
 static const char *find_form_flaw(const struct nb_pkcs10_csr_name *name, const char *host) {
@@ -79,7 +53,7 @@ static bool has_suffix(const char *suffixes, const char *host) {
 }
 
 /* What the policy allows belongs to this node alone only if no other one has it. */
-static enum nb_serving_verdict find_owner(const struct nb_serving_case *c, const char *host,
+static enum nb_serving_verdict find_owner(const struct nb_request_case *c, const char *host,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
         const struct nb_owned *owned;
 
@@ -100,10 +74,12 @@ static enum nb_serving_verdict find_owner(const struct nb_serving_case *c, const
         return NB_SERVING_NOT_ITS_OWN;
 }
 
-static enum nb_serving_verdict judge_host(const struct nb_serving_case *c, const char *host,
+static enum nb_serving_verdict judge_host(const struct nb_request_case *c, const char *host,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
         const bool is_address = nb_host_is_address(host);
-        const struct nb_node_record *record = c->record;
+        const struct nb_node_record *record = c->record && nb_node_record_is_enrolled(c->record)
+                                                      ? c->record
+                                                      : NULL;
         const struct nb_policy *policy = c->policy;
         const struct {
                 enum nb_serving_verdict verdict;
@@ -149,7 +125,7 @@ static enum nb_serving_verdict judge_host(const struct nb_serving_case *c, const
         return find_owner(c, host, ret_reason);
 }
 
-static enum nb_serving_verdict judge_name(const struct nb_serving_case *c,
+static enum nb_serving_verdict judge_name(const struct nb_request_case *c,
                                           const struct nb_pkcs10_csr_name *name,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
         char host[NB_HOST_SIZE], quoted[NB_TEXT_QUOTED_SIZE], reason[NB_SERVING_REASON_SIZE];
@@ -168,7 +144,7 @@ static enum nb_serving_verdict judge_name(const struct nb_serving_case *c,
         return verdict;
 }
 
-enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
+enum nb_serving_verdict nb_serving_decide(const struct nb_request_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
         const struct nb_node_request *request = c->request;
         const struct nb_pkcs10_facts *facts = &request->facts;
@@ -183,10 +159,10 @@ enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                                               : NULL },
                 { NB_SERVING_POLICY_UNUSABLE, c->policy_flaw },
                 { NB_SERVING_RECORD_UNUSABLE, c->record_flaw },
-                /* When it was made, the node was limited to what was enrolled. */
                 { NB_SERVING_NODE_REMOVED,
-                  c->is_removed ? "the request was made before the enrolled node was removed"
-                                : NULL },
+                  nb_request_case_is_removed(c)
+                          ? "the request was made before the enrolled node was removed"
+                          : NULL },
         };
         enum nb_serving_verdict verdict = NB_SERVING_APPROVED;
 

@@ -16,38 +16,10 @@
  */
 
 #include <stdbool.h>
-#include <time.h>
 
-#include "admin/policy/cluster_policy.h"
-#include "admin/policy/hosts.h"
-#include "admin/policy/node_record.h"
-#include "admin/policy/node_request.h"
-#include "codec/json.h"
+#include "admin/policy/request_case.h"
 
 #define NB_SERVING_REASON_SIZE 640
-
-struct nb_node_facts {
-        bool is_ready, is_being_deleted;
-        time_t created;
-        /* Of all types, each followed by a comma. An address with a comma counts as two, which the
-         * node might also have set. */
-        char addresses[NB_LIST_SIZE];
-};
-
-/* Reads a Node. Addresses that do not fit are left out, so that no name matches them. */
-void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node);
-
-struct nb_serving_case {
-        const struct nb_node_request *request;
-        const struct nb_policy *policy;
-        const char *policy_flaw;             /* why the policy cannot be used; NULL if it can */
-        const struct nb_node_record *record; /* NULL: the node is not enrolled */
-        const char *record_flaw;             /* the same for the record */
-        bool is_removed;                     /* the enrolled node, since the request was made */
-        const struct nb_node_facts *node;    /* NULL: there is no such Node */
-        const struct nb_hosts *hosts;        /* NULL: not read yet */
-        bool is_forced;                      /* the Node may be missing, or have other addresses */
-};
 
 enum nb_serving_verdict {
         NB_SERVING_APPROVED,
@@ -67,7 +39,7 @@ enum nb_serving_verdict {
 
 /* If the request is not approved, `ret_reason` is the end of a sentence; it is printable. Each
  * verdict but APPROVED and MALFORMED may change with the cluster. */
-enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
+enum nb_serving_verdict nb_serving_decide(const struct nb_request_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]);
 
 /* Whether the reason is about the Node's status alone. That of a new Node may be a few seconds

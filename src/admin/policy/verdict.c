@@ -6,7 +6,7 @@
 #include "admin/policy/verdict.h"
 #include "base/text.h"
 
-enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end) {
+enum nb_reason nb_client_judge(const struct nb_request_case *facts, enum nb_reason end) {
         static const struct nb_bootstrap_token no_token = { 0 };
         const struct nb_node_request *request = facts->request;
         const struct nb_bootstrap_token *token = facts->token ? facts->token : &no_token;
@@ -34,14 +34,13 @@ enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reaso
                 /* Nothing is approved, since the policy or the record may require a proof. */
                 [NB_REASON_POLICY_UNUSABLE] = facts->policy_flaw,
                 [NB_REASON_RECORD_UNUSABLE] = facts->record_flaw,
-                /* When it was made, the request needed a proof. */
-                [NB_REASON_NODE_REMOVED] = facts->record && facts->record->removed != 0 &&
-                                           facts->record->removed >= request->created,
-                [NB_REASON_NOT_ENROLLED] = (is_enrolled || facts->is_proof_required) && !has_key,
+                [NB_REASON_NODE_REMOVED] = nb_request_case_is_removed(facts),
+                [NB_REASON_NOT_ENROLLED] = (is_enrolled || facts->policy->is_proof_required) &&
+                                           !has_key,
                 /* An enrolled key is always required: a thief could omit the proof. */
                 [NB_REASON_PROOF_MISSING] = has_key && facts->proof == NB_ATTESTATION_MISSING,
                 [NB_REASON_PROOF_INVALID] = has_key && facts->proof != NB_ATTESTATION_VALID,
-                [NB_REASON_NODE_READY] = facts->is_node_ready,
+                [NB_REASON_NODE_READY] = facts->node && facts->node->is_ready,
                 [NB_REASON_TOKEN_USED] = facts->claim == NB_CLAIM_OTHER,
                 [NB_REASON_TOKEN_CLAIM_FOREIGN] = facts->claim == NB_CLAIM_FOREIGN,
         };
@@ -126,7 +125,7 @@ const char *nb_reason_name(enum nb_reason reason) {
         return rows[reason].name;
 }
 
-const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_case *facts,
+const char *nb_reason_describe(enum nb_reason reason, const struct nb_request_case *facts,
                                char ret[static NB_REASON_TEXT_SIZE]) {
         const char *const values[] = {
                 ['c'] = facts->claimed_by,        ['f'] = facts->request->flaw,

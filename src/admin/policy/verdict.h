@@ -2,20 +2,14 @@
 #pragma once
 
 /*
- * Decides on a request for a client certificate. A pure function: the caller reads all facts.
+ * Decides on a request for a client certificate.
  *
  * This program decides on requests of bound tokens (the group NB_TOKEN_GROUP_NODE, or an annotation
  * with the node) and of enrolled tokens (NB_TOKEN_GROUP_ENROLLED), by the groups of the request or
  * of the token. All others are kube-controller-manager's.
  */
 
-#include <stdbool.h>
-#include <time.h>
-
-#include "admin/policy/bootstrap_token.h"
-#include "admin/policy/node_record.h"
-#include "admin/policy/node_request.h"
-#include "crypto/attestation.h"
+#include "admin/policy/request_case.h"
 
 enum nb_verdict {
         NB_VERDICT_APPROVE,
@@ -50,30 +44,9 @@ enum nb_reason {
         _NB_REASON_N,
 };
 
-enum nb_claim_state {
-        NB_CLAIM_NONE,    /* there is none yet */
-        NB_CLAIM_OWN,     /* by the key of the request */
-        NB_CLAIM_OTHER,   /* by another key */
-        NB_CLAIM_FOREIGN, /* of an earlier token with this ID, or not made by this program */
-};
-
-struct nb_client_case {
-        const struct nb_node_request *request;
-        const struct nb_bootstrap_token *token; /* NULL: there is no usable Secret of this token */
-        const struct nb_node_record *record;    /* NULL: there is none */
-        const char *record_flaw;                /* why the record cannot be used; NULL if it can */
-        enum nb_attestation_verdict proof;      /* of the request, by the key in the record */
-        bool is_proof_required;                 /* by the policy, of every request */
-        const char *policy_flaw;                /* why the policy cannot be used; NULL if it can */
-        bool is_node_ready;                     /* a Node of this name is Ready */
-        enum nb_claim_state claim;              /* of a bound token */
-        const char *claimed_by;                 /* the request that the claim names; "": none */
-        bool is_asked; /* by an administrator, who also decides on requests of unbound tokens */
-};
-
 /* The first reason before `end` that applies, or NB_REASON_NONE, which means "approve" if `end` is
  * _NB_REASON_N. Facts for the reasons from `end` on need not be read yet. */
-enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end);
+enum nb_reason nb_client_judge(const struct nb_request_case *facts, enum nb_reason end);
 
 enum nb_verdict nb_reason_verdict(enum nb_reason reason);
 
@@ -90,5 +63,5 @@ const char *nb_reason_name(enum nb_reason reason);
 
 /* A sentence for a person. Returns `ret`. */
 #define NB_REASON_TEXT_SIZE 640
-const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_case *facts,
+const char *nb_reason_describe(enum nb_reason reason, const struct nb_request_case *facts,
                                char ret[static NB_REASON_TEXT_SIZE]);

@@ -348,20 +348,20 @@ static void decides(void **state) {
         static struct nb_node_record record;
         static struct nb_node_facts node;
         char reason[NB_SERVING_REASON_SIZE] = "";
-        struct nb_serving_case c = {
+        struct nb_request_case c = {
                 .request = &request,
                 .hosts = row->has_no_list ? NULL : &hosts,
                 .policy = &policy,
                 .policy_flaw = row->policy_flaw,
-                .record = row->enrolled[0] || row->is_enrolled ? &record : NULL,
+                .record = row->enrolled[0] || row->is_enrolled || row->is_removed ? &record : NULL,
                 .record_flaw = row->record_flaw,
                 .node = row->has_no_node ? NULL : &node,
-                .is_removed = row->is_removed,
                 .is_forced = row->is_forced,
         };
 
         request = (struct nb_node_request){ 0 };
-        record = (struct nb_node_record){ 0 };
+        record = (struct nb_node_record){ .removed = row->is_removed };
+        strcpy(record.public_key, row->is_enrolled ? "key" : "");
         node = (struct nb_node_facts){ 0 };
         policy = (struct nb_policy){ 0 };
         add_nodes(&hosts);

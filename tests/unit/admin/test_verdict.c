@@ -148,8 +148,10 @@ static const char *or_default(const char *value, const char *by_default) {
 static struct nb_node_request request;
 static struct nb_bootstrap_token token;
 static struct nb_node_record record;
+static struct nb_policy policy;
+static const struct nb_node_facts ready = { .is_ready = true };
 
-static struct nb_client_case make_case(const struct row *row) {
+static struct nb_request_case make_case(const struct row *row) {
         const char *group = or_default(row->request_group, BOUND);
 
         request = (struct nb_node_request){
@@ -170,15 +172,16 @@ static struct nb_client_case make_case(const struct row *row) {
         snprintf(token.groups, sizeof(token.groups), "%s", or_default(row->token_group, BOUND));
         record = (struct nb_node_record){ .removed = row->removed };
         strcpy(record.public_key, row->removed ? "" : "key");
-        return (struct nb_client_case){
+        policy.is_proof_required = row->is_proof_required;
+        return (struct nb_request_case){
                 .request = &request,
+                .policy = &policy,
                 .token = row->is_token_missing ? NULL : &token,
                 .record = row->has_record ? &record : NULL,
                 .record_flaw = row->record_flaw,
                 .policy_flaw = row->policy_flaw,
-                .is_proof_required = row->is_proof_required,
                 .proof = row->proof,
-                .is_node_ready = row->is_node_ready,
+                .node = row->is_node_ready ? &ready : NULL,
                 .claim = row->claim,
                 .claimed_by = or_default(row->claimed_by, ""),
                 .is_asked = row->is_asked,
@@ -187,7 +190,7 @@ static struct nb_client_case make_case(const struct row *row) {
 
 static void judges_each_case(_unused_ void **state) {
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                struct nb_client_case facts = make_case(&rows[i]);
+                struct nb_request_case facts = make_case(&rows[i]);
                 enum nb_reason reason = nb_client_judge(&facts, _NB_REASON_N);
                 char text[NB_REASON_TEXT_SIZE];
 
@@ -214,7 +217,7 @@ static void covers_every_reason(_unused_ void **state) {
 
 static void cuts_a_description_that_is_too_long(_unused_ void **state) {
         char flaw[2 * NB_REASON_TEXT_SIZE], text[NB_REASON_TEXT_SIZE];
-        struct nb_client_case facts = make_case(&rows[0]);
+        struct nb_request_case facts = make_case(&rows[0]);
 
         memset(flaw, 'x', sizeof(flaw) - 1);
         flaw[sizeof(flaw) - 1] = '\0';
