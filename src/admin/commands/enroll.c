@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <search.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/facts.h"
+#include "admin/client/records.h"
 #include "admin/commands/admin_commands.h"
 #include "base/encoding.h"
 #include "base/file.h"
@@ -35,8 +34,8 @@ struct enrollment {
 struct enroll {
         struct nb_admin admin;
         bool is_forced;
-        bool has_key; /* of at least one node */
-        void *keys;   /* a tree (tsearch(3)) of struct owner */
+        bool has_key;           /* of at least one node */
+        struct nb_records keys; /* struct owner */
 };
 
 static void enrollment_done(struct enrollment *enrollment) {
@@ -83,34 +82,27 @@ static bool read_item(struct nb_json *item, struct nb_node_record *ret_record,
 
 /* Two machines with one key could ask for each other's certificates. */
 struct owner {
-        uint8_t key_id[NB_SHA256_SIZE];
+        struct nb_record record; /* key: the SHA-256 of the public key */
         char node[NB_NODE_NAME_MAX + 1];
 };
-
-static int compare_owners(const void *a, const void *b) {
-        return memcmp(a, b, NB_SHA256_SIZE);
-}
 
 /* NB_ADMIN_EXISTS if another node has the key. */
 static int keep_owner(struct enroll *enroll, const uint8_t key_id[static NB_SHA256_SIZE],
                       const char *node, struct nb_failure *f) {
-        _cleanup_(nb_freep) struct owner *owner = calloc(1, sizeof(*owner));
-        struct owner **kept = NULL;
+        char digits[2 * NB_SHA256_SIZE + 1];
+        struct owner *owner;
 
-        if (owner) {
-                memcpy(owner->key_id, key_id, NB_SHA256_SIZE);
-                NB_TEXT_COPY(owner->node, node);
-                kept = tsearch(owner, &enroll->keys, compare_owners);
-        }
-        if (!kept)
+        nb_hex_encode(key_id, NB_SHA256_SIZE, digits);
+        owner = nb_records_put(&enroll->keys, digits, sizeof(*owner));
+        if (!owner)
                 return nb_failure_set_memory(f);
-        if (*kept == owner)
-                TAKE(owner);
-        else if (strcmp((*kept)->node, node) != 0)
+        if (!owner->node[0])
+                NB_TEXT_COPY(owner->node, node);
+        if (strcmp(owner->node, node) != 0)
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
                                       "node %s is enrolled with this key; each machine needs its "
                                       "own",
-                                      (*kept)->node);
+                                      owner->node);
         return 0;
 }
 
@@ -315,7 +307,7 @@ static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
 
 static void enroll_done(struct enroll *enroll) {
         nb_admin_done(&enroll->admin);
-        tdestroy(enroll->keys, free);
+        nb_records_done(&enroll->keys);
 }
 
 int nb_enroll_add(struct nb_options *options, struct nb_failure *f) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,54 +158,33 @@ static int judge(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_revie
 /* --- Facts that were listed --- */
 
 struct known_item {
-        char key[NB_TOKEN_SECRET_NAME_MAX + 1]; /* the name of the Secret, or of the Lease */
+        struct nb_record record; /* key: the name of the Secret, or of the Lease */
         union {
                 struct nb_bootstrap_token token;
-                struct nb_node_record record;
+                struct nb_node_record node;
                 struct nb_claim claim;
         };
         struct nb_failure flaw;
 };
 
-static int compare_items(const void *a, const void *b) {
-        return strcmp(a, b);
-}
-
-/* NULL if there is none. */
-static const struct known_item *find_item(const struct nb_known *known, const char *prefix,
-                                          const char *name) {
-        char key[NB_TOKEN_SECRET_NAME_MAX + 32];
-        void *const *found;
-
-        snprintf(key, sizeof(key), "%s%s", prefix, name);
-        found = tfind(key, &known->items, compare_items);
-        return found ? *found : NULL;
-}
-
 static int keep_item(void *userdata, struct nb_json *json) {
-        _cleanup_(nb_freep) struct known_item *item = calloc(1, sizeof(*item));
-        const char *type = nb_json_string(json, "type");
+        const char *type = nb_json_string(json, "type"),
+                   *name = nb_json_string(json, "metadata.name");
         struct nb_known *known = userdata;
+        struct known_item *item = nb_records_put(&known->items, name ? name : "", sizeof(*item));
         struct nb_json view = *json;
-        void *const *kept;
 
         if (!item)
                 return nb_failure_set_memory(json->f);
         view.f = &item->flaw;
-        nb_json_line(json, "metadata.name", item->key, sizeof(item->key));
         if (!type)
                 (void)nb_claim_read(&view, &item->claim);
         else if (!strcmp(type, NB_NODE_RECORD_TYPE))
-                nb_node_record_read(&view, &item->record);
+                nb_node_record_read(&view, &item->node);
         else {
                 nb_bootstrap_token_read(&view, &item->token);
                 nb_bootstrap_token_done(&item->token);
         }
-        kept = tsearch(item, &known->items, compare_items);
-        if (!kept)
-                return nb_failure_set_memory(json->f);
-        if (*kept == item)
-                TAKE(item);
         return 0;
 }
 
@@ -224,7 +202,7 @@ int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_
 }
 
 void nb_known_done(struct nb_known *known) {
-        tdestroy(known->items, free);
+        nb_records_done(&known->items);
         nb_hosts_done(&known->hosts);
         *known = (struct nb_known){ 0 };
 }
@@ -237,12 +215,12 @@ static const struct nb_node_record *find_record(const struct nb_known *known, co
 
         *ret_flaw = NULL;
         nb_node_record_name(node, name);
-        item = node[0] ? find_item(known, "", name) : NULL;
+        item = node[0] ? nb_records_find(&known->items, name) : NULL;
         if (item && item->flaw.code != NB_NONE)
                 *ret_flaw = item->flaw.detail;
-        else if (item && strcmp(item->record.node, node) != 0)
+        else if (item && strcmp(item->node.node, node) != 0)
                 *ret_flaw = "it is the record of another node";
-        return item && !*ret_flaw ? &item->record : NULL;
+        return item && !*ret_flaw ? &item->node : NULL;
 }
 
 /* A token is claimed for a request only if it is for this node. */
@@ -250,6 +228,15 @@ static bool is_bound(const struct nb_review *review) {
         const struct nb_bootstrap_token *token = review->facts.token;
 
         return token && token->node[0] && !strcmp(token->node, review->request.node);
+}
+
+/* The token, or the claim, whose name has this prefix. NULL if there is none. */
+static const struct known_item *find_item(const struct nb_known *known, const char *prefix,
+                                          const char *token_id) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s%s", prefix, token_id);
+        return nb_records_find(&known->items, name);
 }
 
 void nb_review_guess(const struct nb_known *known, struct nb_review *review) {

@@ -11,6 +11,7 @@
 
 #include "admin/client/claim.h"
 #include "admin/client/facts.h"
+#include "admin/client/records.h"
 #include "admin/policy/serving_policy.h"
 #include "admin/policy/verdict.h"
 
@@ -43,7 +44,7 @@ bool nb_review_has_verdict(const char *verdict);
 
 /* What is in the cluster; zero at first. */
 struct nb_known {
-        void *items; /* tokens, records and claims: a tree (tsearch(3)) */
+        struct nb_records items; /* tokens, records and claims */
         struct nb_policy policy;
         struct nb_failure policy_flaw;
         struct nb_hosts hosts;

@@ -17,10 +17,10 @@
 
 #include "admin/client/call_plan.h"
 #include "admin/client/client.h"
+#include "admin/client/records.h"
 #include "admin/client/watch.h"
 #include "admin/frame/monitor.h"
 #include "admin/frame/queue.h"
-#include "admin/frame/records.h"
 #include "admin/policy/request_case.h"
 #include "admin/policy/serving_policy.h"
 #include "admin/policy/verdict.h"
@@ -60,7 +60,7 @@ struct nb_request_record {
         enum nb_csr_state state;
         bool has_certificate;
         char token_id[NB_TOKEN_ID_LEN + 1];
-        char *uid, *name, *node;
+        char *name, *node;
         time_t created;              /* 0: not known */
         time_t approved;             /* lastUpdateTime of the condition Approved; 0: not approved */
         struct nb_grace grace;       /* after the certificate was issued */
@@ -99,7 +99,6 @@ struct nb_token_record {
         bool is_wanted;                 /* in cluster-info */
         uint64_t due_ms;                /* of the next attempt */
         unsigned attempt;               /* to delete it, so far */
-        char name[];
 };
 
 /* A part of the controller, such as the signer. Callbacks that it does not need are NULL. A
@@ -286,7 +285,7 @@ void nb_requests_on_object(void *userdata, struct nb_json *object, enum nb_chang
 void nb_requests_on_client_list(void *userdata, bool is_complete);
 void nb_requests_on_serving_list(void *userdata, bool is_complete);
 
-/* For the watch of tokens; nb_tokens_drop() also removes and frees one record. */
+/* For the watch of tokens. */
 void nb_tokens_on_object(void *userdata, struct nb_json *object, enum nb_change change);
 void nb_tokens_on_list(void *userdata, bool is_complete);
 void nb_tokens_drop(void *userdata, struct nb_record *record);

@@ -15,31 +15,25 @@
 
 struct enrolled_node {
         struct nb_record record; /* key: the node */
-        const char *public_key;  /* behind the node */
-        char node[];
+        char public_key[];
 };
 
 void nb_enrolled_drop(void *userdata, struct nb_record *record) {
         struct nb_controller *controller = userdata;
 
-        nb_records_remove(&controller->enrolled, record);
-        free(record);
+        nb_records_drop(&controller->enrolled, record);
 }
 
 static void keep_enrolled(struct nb_controller *controller, const struct nb_node_record *node) {
         struct nb_record *old = nb_records_find(&controller->enrolled, node->node);
-        size_t size = strlen(node->node) + 1, key_size = strlen(node->public_key) + 1;
+        const size_t key_size = strlen(node->public_key) + 1;
         struct enrolled_node *enrolled;
 
         if (old)
                 nb_enrolled_drop(controller, old);
-        enrolled = calloc(1, sizeof(*enrolled) + size + key_size);
-        if (!enrolled)
-                return;
-        enrolled->record.key = memcpy(enrolled->node, node->node, size);
-        enrolled->public_key = memcpy(enrolled->node + size, node->public_key, key_size);
-        if (nb_records_add(&controller->enrolled, &enrolled->record) < 0)
-                free(enrolled);
+        enrolled = nb_records_put(&controller->enrolled, node->node, sizeof(*enrolled) + key_size);
+        if (enrolled)
+                memcpy(enrolled->public_key, node->public_key, key_size);
 }
 
 void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_change change) {
@@ -65,11 +59,9 @@ void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_chang
 void nb_enrolled_on_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        if (is_complete) {
-                nb_records_sweep(&controller->enrolled, nb_enrolled_drop, controller);
+        nb_records_list(&controller->enrolled, is_complete, nb_enrolled_drop, controller);
+        if (is_complete)
                 nb_controller_wake(controller, NB_FACT_LIMITS, NULL, NULL);
-        } else
-                nb_records_begin(&controller->enrolled);
 }
 
 /* Once, until there is a policy. */
@@ -115,8 +107,7 @@ bool nb_enrolled_has(const struct nb_controller *controller, const char *node) {
 
 bool nb_enrolled_lacks_proof(const struct nb_controller *controller,
                              const struct nb_node_request *request) {
-        const struct enrolled_node *node = (struct enrolled_node *)nb_records_find(
-                &controller->enrolled, request->node);
+        const struct enrolled_node *node = nb_records_find(&controller->enrolled, request->node);
 
         if (!node || !node->public_key[0])
                 return request->is_in_enrolled_group || controller->is_proof_required;

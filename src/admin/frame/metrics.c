@@ -115,10 +115,9 @@ static struct pending find_pending(const struct nb_controller *controller) {
         struct pending pending = { 0 };
 
         for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N; kind++)
-                for (size_t i = 0; i < controller->requests[kind].n; i++) {
-                        const struct nb_request_record *record = (const struct nb_request_record *)
-                                                                         controller->requests[kind]
-                                                                                 .records[i];
+                for (size_t i = 0; i < controller->requests[kind].sorted.n; i++) {
+                        const struct nb_request_record *record = nb_records_at(
+                                &controller->requests[kind], i);
 
                         if (record->state != NB_CSR_STATE_PENDING)
                                 continue;
@@ -180,19 +179,19 @@ static void put_pending(struct nb_buffer *text, const struct nb_controller *cont
 }
 
 static void put_state(struct nb_buffer *text, const struct nb_controller *controller) {
+        const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_CLIENT];
         size_t n_tokens[3] = { 0 }, n_claims = 0;
 
-        for (size_t i = 0; i < controller->tokens.n; i++) {
-                const struct nb_token_record *token = (const struct nb_token_record *)
-                                                              controller->tokens.records[i];
+        for (size_t i = 0; i < controller->tokens.sorted.n; i++) {
+                const struct nb_token_record *token = nb_records_at(&controller->tokens, i);
 
                 n_tokens[token->node[0] ? 0 : token->is_enrolled ? 1 : 2]++;
         }
-        for (size_t i = 0; i < controller->requests[NB_NODE_REQUEST_CLIENT].n; i++)
-                n_claims += ((const struct nb_request_record *)controller
-                                     ->requests[NB_NODE_REQUEST_CLIENT]
-                                     .records[i])
-                                    ->claimed_uid[0] != '\0';
+        for (size_t i = 0; i < requests->sorted.n; i++) {
+                const struct nb_request_record *request = nb_records_at(requests, i);
+
+                n_claims += request->claimed_uid[0] != '\0';
+        }
         put_head(text, "tokens", "gauge", "Bootstrap tokens.");
         for (size_t i = 0; i < N_ELEMENTS(n_tokens); i++)
                 nb_buffer_printf(text, PREFIX "tokens{kind=\"%s\"} %zu\n",
@@ -201,7 +200,7 @@ static void put_state(struct nb_buffer *text, const struct nb_controller *contro
         put_value(text, "claims", "gauge", "Requests for which a bound token is claimed.",
                   n_claims);
         put_value(text, "queue_length", "gauge", "Work that waits for its time or its turn.",
-                  controller->queue.n_waiting + controller->queue.n_ready);
+                  controller->queue.waiting.n + controller->queue.n_ready);
         put_value(text, "suppressed_events_total", "counter",
                   "Events that were not written, since there were too many of their reason.",
                   controller->metrics.n_suppressed);
@@ -310,7 +309,7 @@ static void report_status(const struct nb_controller *controller) {
                                                                    : "Standby",
                               pending.n[NB_NODE_REQUEST_CLIENT] +
                                       pending.n[NB_NODE_REQUEST_SERVING],
-                              controller->tokens.n,
+                              controller->tokens.sorted.n,
                               kinds[NB_NODE_REQUEST_CLIENT].decisions[0] +
                                       kinds[NB_NODE_REQUEST_SERVING].decisions[0]);
 }

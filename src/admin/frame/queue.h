@@ -16,7 +16,7 @@
 #include <sys/queue.h>
 
 #include "admin/client/call_plan.h"
-#include "admin/frame/records.h"
+#include "admin/client/records.h"
 #include "base/failure.h"
 
 #define NB_WORK_RETRY_FIRST_MS 500
@@ -32,7 +32,7 @@ struct nb_work {
         struct nb_flow *flow;      /* which it needs before it is queued */
         uint64_t due_ms;           /* as nb_now_ms() */
         uint64_t order;            /* of work that is due at the same time */
-        size_t place;              /* among the work that waits, from 1; 0: it does not */
+        bool is_waiting;           /* for its time */
         bool is_ready;             /* it is due, and waits for its turn */
         TAILQ_ENTRY(nb_work) turn; /* then */
         struct nb_call_slot *slot; /* while it runs or waits for an answer: it is not queued */
@@ -54,8 +54,8 @@ struct nb_turns {
 TAILQ_HEAD(nb_flows, nb_turns);
 
 struct nb_queue {
-        struct nb_work **waiting; /* a binary heap by the time at which the work is due */
-        size_t n_waiting, n_allocated, n_ready;
+        struct nb_sorted waiting; /* by the time at which the work is due */
+        size_t n_ready;
         struct nb_flows turns[2]; /* [is_last] */
         struct nb_records flows;
         uint64_t order;

@@ -63,11 +63,10 @@ struct nb_request_record *nb_controller_find_users(const struct nb_controller *c
 
 static void free_request(struct nb_request_record *record) {
         unlink_request(record);
-        free(record->uid);
         free(record->name);
         free(record->node);
         free(record->text);
-        free(record);
+        nb_records_drop(nb_request_siblings(record), &record->record);
 }
 
 static void set_log_fields(const struct nb_request_record *record) {
@@ -124,22 +123,20 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
                                                     enum nb_node_request_kind kind, const char *uid,
                                                     const char *name, const char *node,
                                                     const char *token_id) {
-        struct nb_request_record *record = calloc(1, sizeof(*record));
+        struct nb_request_record *record = nb_records_put(&controller->requests[kind], uid,
+                                                          sizeof(*record));
 
         if (!record)
                 return NULL;
-        record->uid = strdup(uid);
         record->name = strdup(name);
         record->node = strdup(node);
-        record->record.key = record->uid;
         record->controller = controller;
         record->kind = kind;
         record->work.steps = &request_steps;
         record->work.userdata = record;
         snprintf(record->token_id, sizeof(record->token_id), "%s", token_id);
-        if (record->uid && record->name && record->node &&
-            nb_work_set_flow(&controller->queue, &record->work, NB_REQUEST_FOLLOW_UPS) >= 0 &&
-            nb_records_add(nb_request_siblings(record), &record->record) >= 0) {
+        if (record->name && record->node &&
+            nb_work_set_flow(&controller->queue, &record->work, NB_REQUEST_FOLLOW_UPS) >= 0) {
                 nb_request_link(record);
                 return record;
         }
@@ -150,7 +147,6 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
 
 void nb_controller_drop_request(struct nb_request_record *record) {
         nb_controller_drop_work(record->controller, &record->work);
-        nb_records_remove(nb_request_siblings(record), &record->record);
         free_request(record);
 }
 
@@ -202,9 +198,9 @@ void nb_controller_wake(struct nb_controller *controller, enum nb_fact fact, con
                         wake_request(record, fact);
         }
         for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N && !token_id; kind++)
-                for (size_t i = 0; i < controller->requests[kind].n; i++) {
-                        struct nb_request_record *record =
-                                (struct nb_request_record *)controller->requests[kind].records[i];
+                for (size_t i = 0; i < controller->requests[kind].sorted.n; i++) {
+                        struct nb_request_record *record = nb_records_at(
+                                &controller->requests[kind], i);
 
                         if (!node || strcmp(record->node, node) == 0)
                                 wake_request(record, fact);

@@ -91,7 +91,7 @@ int nb_controller_take_request(struct nb_request_record *record, const struct nb
 
         if (r < 0)
                 return r;
-        record->is_gone = r == 0 || strcmp(ret_request->uid, record->uid) != 0;
+        record->is_gone = r == 0 || strcmp(ret_request->uid, record->record.key) != 0;
         if (record->is_gone)
                 return 0;
         if (!controller->deciders[record->kind]->is_wanted(controller, ret_request)) {
@@ -114,7 +114,7 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
                         return;
                 }
         }
-        nb_records_touch(nb_request_siblings(record), &record->record);
+        (void)nb_records_put(nb_request_siblings(record), record->record.key, sizeof(*record));
         is_changed |= update_record(record, request) || record->is_others;
         record->is_others = !is_wanted;
         if (!is_wanted)
@@ -142,16 +142,14 @@ void nb_requests_on_object(void *userdata, struct nb_json *object, enum nb_chang
         nb_node_request_read(object, &request);
         if (object->r < 0 || request.kind == NB_NODE_REQUEST_OTHER)
                 return;
-        record = (struct nb_request_record *)nb_records_find(&controller->requests[request.kind],
-                                                             request.uid);
+        record = nb_records_find(&controller->requests[request.kind], request.uid);
         is_wanted = controller->deciders[request.kind]->is_wanted(controller, &request);
         is_known = is_wanted || is_counted(&request);
         /* One that was approved and deleted at once has used its token as well. */
         if (is_known &&
             (change != NB_CHANGE_DELETED || record || request.state == NB_CSR_STATE_APPROVED)) {
                 write_request(controller, record, &request, is_wanted);
-                record = (struct nb_request_record *)nb_records_find(
-                        &controller->requests[request.kind], request.uid);
+                record = nb_records_find(&controller->requests[request.kind], request.uid);
         }
         if (!record)
                 return;
@@ -170,21 +168,16 @@ static void sweep_request(void *userdata _unused_, struct nb_record *swept) {
                 delete_request(record);
 }
 
-static void list_requests(struct nb_records *requests, bool is_complete) {
-        if (is_complete)
-                nb_records_sweep(requests, sweep_request, NULL);
-        else
-                nb_records_begin(requests);
-}
-
 void nb_requests_on_client_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        list_requests(&controller->requests[NB_NODE_REQUEST_CLIENT], is_complete);
+        nb_records_list(&controller->requests[NB_NODE_REQUEST_CLIENT], is_complete, sweep_request,
+                        NULL);
 }
 
 void nb_requests_on_serving_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        list_requests(&controller->requests[NB_NODE_REQUEST_SERVING], is_complete);
+        nb_records_list(&controller->requests[NB_NODE_REQUEST_SERVING], is_complete, sweep_request,
+                        NULL);
 }

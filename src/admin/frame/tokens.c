@@ -3,7 +3,6 @@
 /* The records of the Secrets of tokens. */
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "admin/frame/controller.h"
@@ -14,7 +13,7 @@ struct nb_token_record *nb_token_record_find(const struct nb_records *tokens, co
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_SECRET_NAME_MAX];
 
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        return (struct nb_token_record *)nb_records_find(tokens, name);
+        return nb_records_find(tokens, name);
 }
 
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
@@ -44,32 +43,18 @@ void nb_tokens_drop(void *userdata, struct nb_record *record) {
                     strcmp(request->token_id, token->id) == 0)
                         nb_controller_drop_request(request);
         }
-        nb_records_remove(&controller->tokens, record);
-        free(record);
+        nb_records_drop(&controller->tokens, record);
         tell_parts(controller, NULL, NULL);
 }
 
-static struct nb_token_record *add_token(struct nb_controller *controller, const char *name) {
-        struct nb_token_record *record = calloc(1, sizeof(*record) + strlen(name) + 1);
+static void write_token(struct nb_controller *controller, const struct nb_bootstrap_token *token) {
+        struct nb_token_record *record = nb_records_put(&controller->tokens, token->name,
+                                                        sizeof(*record));
 
-        if (!record)
-                return NULL;
-        record->record.key = memcpy(record->name, name, strlen(name) + 1);
-        if (nb_records_add(&controller->tokens, &record->record) >= 0)
-                return record;
-        free(record);
-        return NULL;
-}
-
-static void write_token(struct nb_controller *controller, struct nb_token_record *record,
-                        const struct nb_bootstrap_token *token) {
-        if (!record)
-                record = add_token(controller, token->name);
         if (!record) {
                 nb_log(LOG_ERR, NB_NONE, "Secret %s: memory ran out", token->name);
                 return;
         }
-        nb_records_touch(&controller->tokens, &record->record);
         record->due_ms = record->attempt = 0;
         record->created = token->created;
         record->expires = token->expires;
@@ -97,7 +82,7 @@ void nb_tokens_on_object(void *userdata, struct nb_json *object, enum nb_change 
                 return;
         record = nb_records_find(&controller->tokens, token.name);
         if (change != NB_CHANGE_DELETED)
-                write_token(controller, (struct nb_token_record *)record, &token);
+                write_token(controller, &token);
         else if (record)
                 nb_tokens_drop(controller, record);
 }
@@ -105,10 +90,9 @@ void nb_tokens_on_object(void *userdata, struct nb_json *object, enum nb_change 
 void nb_tokens_on_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        if (is_complete) {
-                nb_records_sweep(&controller->tokens, nb_tokens_drop, controller);
-                controller->has_all_tokens = true;
-                tell_parts(controller, NULL, NULL);
-        } else
-                nb_records_begin(&controller->tokens);
+        nb_records_list(&controller->tokens, is_complete, nb_tokens_drop, controller);
+        if (!is_complete)
+                return;
+        controller->has_all_tokens = true;
+        tell_parts(controller, NULL, NULL);
 }

@@ -20,8 +20,8 @@
 static void on_snapshot(struct nb_controller *controller) {
         const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_SERVING];
 
-        for (size_t i = 0; i < requests->n; i++) {
-                struct nb_request_record *record = (struct nb_request_record *)requests->records[i];
+        for (size_t i = 0; i < requests->sorted.n; i++) {
+                struct nb_request_record *record = nb_records_at(requests, i);
 
                 if (record->is_waiting && record->waits_for == 0)
                         nb_controller_queue(controller, &record->work, 0);

@@ -29,8 +29,8 @@ struct nb_token_record *nb_expired_choose(const struct nb_controller *controller
         const struct nb_records *tokens = &controller->tokens;
         struct nb_token_record *found = NULL;
 
-        for (size_t i = 0; i < tokens->n && now != 0; i++) {
-                struct nb_token_record *token = (struct nb_token_record *)tokens->records[i];
+        for (size_t i = 0; i < tokens->sorted.n && now != 0; i++) {
+                struct nb_token_record *token = nb_records_at(tokens, i);
 
                 if (nb_bootstrap_token_is_expired(token->expires, now) &&
                     !token->is_being_deleted && now_ms >= token->due_ms &&
@@ -51,8 +51,8 @@ static int begin_cleaning(void *userdata, struct nb_plan *plan) {
                 nb_work_again(&cleaner->work, SWEEP_MS);
                 return 1;
         }
-        snprintf(cleaner->name, sizeof(cleaner->name), "%s", token->name);
-        nb_secret_add_deletion(plan, token->name, token->uid, token->version);
+        snprintf(cleaner->name, sizeof(cleaner->name), "%s", token->record.key);
+        nb_secret_add_deletion(plan, token->record.key, token->uid, token->version);
         return 0;
 }
 
@@ -67,8 +67,7 @@ static int note_deletion(void *userdata, struct nb_plan *plan _unused_,
                          const struct nb_admin_call *call _unused_, int r, struct nb_failure *f) {
         struct nb_controller *controller = userdata;
         struct nb_cleaner *cleaner = &controller->cleaner;
-        struct nb_token_record *token = (struct nb_token_record *)nb_records_find(
-                &controller->tokens, cleaner->name);
+        struct nb_token_record *token = nb_records_find(&controller->tokens, cleaner->name);
         const bool is_outage = r < 0 && nb_controller_is_outage(f);
 
         if (r >= 0 && r < 300)

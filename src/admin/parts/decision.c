@@ -116,7 +116,7 @@ void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, un
                      &(struct nb_event){ .api_version = "certificates.k8s.io/v1",
                                          .kind = "CertificateSigningRequest",
                                          .name = record->name,
-                                         .uid = record->uid,
+                                         .uid = record->record.key,
                                          .reason = nb_controller_reason(record->kind, reason),
                                          .text = message });
 }

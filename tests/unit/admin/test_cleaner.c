@@ -58,24 +58,23 @@ static struct {
 
 static void chooses(void **state) {
         const __typeof__(rows[0]) *row = *state;
-        struct nb_token_record *added[N_ELEMENTS(row->tokens)] = { NULL };
         struct nb_controller *controller = calloc(1, sizeof(*controller));
         struct nb_request_record *request;
         const struct nb_token_record *found;
 
         assert_non_null(controller);
 
-        for (size_t i = 0; i < N_ELEMENTS(added) && row->tokens[i].id; i++) {
+        for (size_t i = 0; i < N_ELEMENTS(row->tokens) && row->tokens[i].id; i++) {
                 const struct token *token = &row->tokens[i];
+                struct nb_token_record *added;
+                char name[16];
 
-                added[i] = calloc(1, sizeof(*added[i]) + 16);
-                assert_non_null(added[i]);
-                snprintf(added[i]->name, 16, "x%s", token->id);
-                snprintf(added[i]->id, sizeof(added[i]->id), "%s", token->id);
-                added[i]->expires = token->expires;
-                added[i]->due_ms = token->due_ms;
-                added[i]->record.key = added[i]->name;
-                assert_int_equal(nb_records_add(&controller->tokens, &added[i]->record), 0);
+                snprintf(name, sizeof(name), "x%s", token->id);
+                added = nb_records_put(&controller->tokens, name, sizeof(*added));
+                assert_non_null(added);
+                snprintf(added->id, sizeof(added->id), "%s", token->id);
+                added->expires = token->expires;
+                added->due_ms = token->due_ms;
         }
         if (row->asked_with) {
                 request = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, "u", "csr",

@@ -19,26 +19,19 @@
 
 static struct nb_token_record *add_token(struct nb_records *tokens, const char *id, time_t created,
                                          time_t expires) {
-        static const char prefix[] = NB_TOKEN_SECRET_NAME_PREFIX;
-        struct nb_token_record *token = calloc(1, sizeof(*token) + strlen(prefix) + strlen(id) + 1);
+        struct nb_token_record *token;
         struct nb_buffer signature;
+        char name[32];
 
+        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
+        token = nb_records_put(tokens, name, sizeof(*token));
         assert_non_null(token);
         signature = (struct nb_buffer)NB_BUFFER_IN(token->signature);
         token->created = created;
         token->expires = expires;
         snprintf(token->id, sizeof(token->id), "%s", id);
-        sprintf(token->name, "%s%s", prefix, id);
-        token->record.key = token->name;
         assert_int_equal(nb_jws_sign(id, "tokenSecret", 11, CONTENT, &signature), 0);
-        assert_int_equal(nb_records_add(tokens, &token->record), 0);
         return token;
-}
-
-static void tokens_done(struct nb_records *tokens) {
-        for (size_t i = 0; i < tokens->n; i++)
-                free(tokens->records[i]);
-        nb_records_done(tokens);
 }
 
 /* Applies to a ConfigMap with this data, and returns the patch. */
@@ -83,7 +76,7 @@ static struct plan_row plans[] = {
 static void plans_change(void **state) {
         const struct plan_row *row = *state;
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(TEXT_MAX);
-        _cleanup_(tokens_done) struct nb_records tokens = { 0 };
+        _cleanup_(nb_records_done) struct nb_records tokens = { 0 };
 
         add_token(&tokens, "abc123", 1, row->expires);
         assert_int_equal(nb_signatures_choose(&tokens, NOW, 10), 0);
@@ -93,7 +86,7 @@ static void plans_change(void **state) {
 
 static void removes_that_of_a_token_that_may_not_sign(void **state _unused_) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(TEXT_MAX);
-        _cleanup_(tokens_done) struct nb_records tokens = { 0 };
+        _cleanup_(nb_records_done) struct nb_records tokens = { 0 };
 
         add_token(&tokens, "abc123", 1, 0)->signature[0] = '\0';
         assert_int_equal(nb_signatures_choose(&tokens, NOW, 10), 0);
@@ -102,7 +95,7 @@ static void removes_that_of_a_token_that_may_not_sign(void **state _unused_) {
 }
 
 static void prefers_new_tokens(void **state _unused_) {
-        _cleanup_(tokens_done) struct nb_records tokens = { 0 };
+        _cleanup_(nb_records_done) struct nb_records tokens = { 0 };
         struct nb_token_record *oldest = add_token(&tokens, "oldest", 1, 0),
                                *newest = add_token(&tokens, "newest", 9, 0),
                                *middle = add_token(&tokens, "middle", 5, 0),
@@ -142,7 +135,7 @@ static unsigned apply_batches(const struct nb_records *tokens, size_t n_expected
 }
 
 static void divides_many(void **state _unused_) {
-        _cleanup_(tokens_done) struct nb_records tokens = { 0 };
+        _cleanup_(nb_records_done) struct nb_records tokens = { 0 };
 
         for (unsigned i = 0; i < 2000; i++) {
                 char id[NB_TOKEN_ID_LEN + 1];

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Records of objects of the cluster by name. Each record is a struct whose first member is a struct
+ * nb_record.
+ *
+ * After all objects were listed again, the generation shows which records belong to objects that
+ * were deleted: nb_records_list() before the first object and after the last one, and
+ * nb_records_put() for each of them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Pointers in an order: a sorted array. */
+struct nb_sorted {
+        void **items;
+        size_t n, allocated;
+};
+
+typedef int nb_compare(const void *one, const void *other);
+
+/* The index of the first item that is not less than `item`. */
+size_t nb_sorted_place(const struct nb_sorted *sorted, nb_compare *compare, const void *item);
+
+/* Adds an item that no other one is equal to. 0, -ENOMEM. */
+int nb_sorted_add(struct nb_sorted *sorted, nb_compare *compare, void *item);
+
+/* Does nothing without this item. */
+void nb_sorted_remove(struct nb_sorted *sorted, nb_compare *compare, const void *item);
+
+struct nb_record {
+        const char *key; /* belongs to the record */
+        uint32_t generation;
+};
+
+struct nb_records {
+        struct nb_sorted sorted;
+        uint32_t generation;
+};
+
+/* The record at this index, for all below records->sorted.n. */
+void *nb_records_at(const struct nb_records *records, size_t i);
+
+/* NULL if there is none. */
+void *nb_records_find(const struct nb_records *records, const char *key);
+
+/* The same, but adds one of `size` bytes, which are zero after the struct nb_record. The record
+ * gets the current generation. NULL without memory. */
+void *nb_records_put(struct nb_records *records, const char *key, size_t size);
+
+/* Removes and frees a record. */
+void nb_records_drop(struct nb_records *records, struct nb_record *record);
+
+/* After the last object, calls `drop` for each record of an older generation. `drop` may remove
+ * this record, and no other. */
+void nb_records_list(struct nb_records *records, bool is_complete,
+                     void (*drop)(void *userdata, struct nb_record *record), void *userdata);
+
+/* Frees all records. */
+void nb_records_done(struct nb_records *records);
