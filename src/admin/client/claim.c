@@ -11,7 +11,6 @@
 #include "base/text.h"
 
 #define CSR_ANNOTATION "node-bootstrap/csr"
-#define BODY_MAX ((size_t)4 * 1024)
 
 bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim) {
         const char *name = nb_json_string(json, "metadata.name");

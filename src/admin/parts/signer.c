@@ -177,30 +177,28 @@ static int begin_signing(void *userdata _unused_, struct nb_plan *plan) {
         return 0;
 }
 
-/* Once, until there is room again. */
+#define LEFT_OUT \
+        "cluster-info has room for %d signatures; the oldest %zd tokens are left out, and cannot " \
+        "be used for discovery"
+
+/* Once, until there is room again. The Event counts as written when the API server has answered. */
 static void report_left_out(struct nb_controller *controller, struct nb_json *cluster_info,
                             struct nb_plan *plan) {
         struct nb_signer *signer = &controller->signer;
-        const bool is_full = signer->n_left_out > 0;
         char text[192];
 
-        if (is_full && !signer->is_full_reported) {
-                snprintf(text, sizeof(text),
-                         "cluster-info has room for %d signatures; the oldest %zd tokens are left "
-                         "out, and cannot be used for discovery",
-                         NB_SIGNATURES_MAX, signer->n_left_out);
-                nb_log(LOG_WARNING, NB_NONE, "%s", text);
-                nb_event_add(
-                        plan, &controller->admin,
-                        &(struct nb_event){ .api_version = "v1",
-                                            .kind = "ConfigMap",
-                                            .namespace = "kube-public",
-                                            .name = "cluster-info",
-                                            .uid = nb_json_string(cluster_info, "metadata.uid"),
-                                            .reason = "SignaturesLeftOut",
-                                            .text = text });
-        }
-        signer->is_full_reported = is_full;
+        signer->is_full_reported &= signer->n_left_out > 0;
+        if (signer->n_left_out <= 0 || signer->is_full_reported)
+                return;
+        snprintf(text, sizeof(text), LEFT_OUT, NB_SIGNATURES_MAX, signer->n_left_out);
+        nb_event_add(plan, &controller->admin,
+                     &(struct nb_event){ .api_version = "v1",
+                                         .kind = "ConfigMap",
+                                         .namespace = "kube-public",
+                                         .name = "cluster-info",
+                                         .uid = nb_json_string(cluster_info, "metadata.uid"),
+                                         .reason = "SignaturesLeftOut",
+                                         .text = text });
 }
 
 static int add_changes(struct nb_controller *controller, struct nb_json *cluster_info,
@@ -243,8 +241,15 @@ static int note_signatures(void *userdata, struct nb_plan *plan _unused_,
         struct nb_controller *controller = userdata;
         struct nb_signer *signer = &controller->signer;
 
-        if (nb_event_is_written(call, r, f))
+        /* Whoever may not create Events still signs. After another failure, the work is tried
+         * again, with all of it that is not written yet. */
+        if (r < 0 && f->code != NB_ADMIN_FORBIDDEN && f->code != NB_ADMIN_REFUSED)
+                return r;
+        if (nb_event_is_written(call, r, f)) {
+                nb_log(LOG_WARNING, NB_NONE, LEFT_OUT, NB_SIGNATURES_MAX, signer->n_left_out);
+                signer->is_full_reported = true;
                 return 0;
+        }
         if (r < 0)
                 return r;
         if (r == 404 || r == 409) {

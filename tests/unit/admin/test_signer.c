@@ -189,11 +189,55 @@ static void a_fight_becomes_slower(void **state _unused_) {
         free(controller);
 }
 
+/* The change before the Event fails, then the Event. */
+static void what_is_left_out_is_reported_in_the_end(void **state _unused_) {
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        const struct nb_plan_steps *steps;
+
+        assert_non_null(controller);
+        nb_part_signer.begin(controller);
+        steps = controller->signer.work.steps;
+        controller->signer.content = strdup(CONTENT);
+        controller->has_all_tokens = true;
+        for (unsigned i = 0; i < NB_SIGNATURES_MAX + 1; i++) {
+                char id[NB_TOKEN_ID_LEN + 1];
+
+                snprintf(id, sizeof(id), "%06u", i);
+                add_token(&controller->tokens, id, i, 0);
+        }
+        for (unsigned run = 0; run < 4; run++) {
+                const unsigned n_written = run == 0 ? 1 : run < 3 ? 2 : 1;
+                struct nb_plan plan = { 0 };
+                struct nb_failure f = { 0 };
+
+                assert_int_equal(steps->begin(controller, &plan), 0);
+                answer(plan.reads[0], "GET", CLUSTER_INFO, 200,
+                       "{\"metadata\":{\"resourceVersion\":\"17\",\"uid\":\"u\"},\"data\":{"
+                       "\"kubeconfig\":\"" CONTENT "\"}}");
+                assert_int_equal(steps->judge(controller, &plan, &f), 0);
+                assert_int_equal(plan.n_writes, run < 3 ? 2 : 1);
+                for (unsigned i = 0; i < n_written; i++) {
+                        const bool fails = run < 2 && i == run;
+
+                        f.code = fails ? NB_SERVER_ERROR : NB_NONE;
+                        assert_int_equal(steps->written(controller, &plan, plan.writes[i],
+                                                        fails ? -EIO : 201, &f),
+                                         fails ? -EIO : 0);
+                }
+                nb_plan_done(&plan);
+        }
+        nb_part_signer.end(controller);
+        nb_controller_drop_records(controller);
+        nb_queue_done(&controller->queue);
+        free(controller);
+}
+
 int main(void) {
         CASES(plans, plans_change);
         CASE(removes_that_of_a_token_that_may_not_sign);
         CASE(prefers_new_tokens);
         CASE(divides_many);
         CASE(a_fight_becomes_slower);
+        CASE(what_is_left_out_is_reported_in_the_end);
         return case_run("signer");
 }
