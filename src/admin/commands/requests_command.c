@@ -23,9 +23,21 @@ static const char *const kinds[] = {
 
 /* A pending request that is selected. */
 struct row {
+        struct nb_record record; /* key: the name */
         time_t created;
-        const char *verdict;
-        char name[NB_CSR_NAME_MAX + 1], username[256];
+};
+
+/* All rows of one requestor. */
+struct group {
+        struct nb_record record; /* key: the requestor */
+        size_t n;
+        time_t oldest;
+        struct nb_records verdicts; /* struct count */
+};
+
+struct count {
+        struct nb_record record; /* key: the verdict */
+        size_t n;
 };
 
 struct requests {
@@ -34,64 +46,64 @@ struct requests {
         const char *limit_text, *expected_text, *output;
         bool is_forced, is_denying;
         struct nb_known known;
-        struct row *rows;
-        size_t n_rows, n_rows_allocated;
-        struct nb_review **shown; /* the oldest ones, sorted */
-        size_t n_shown, n_shown_allocated, limit;
+        struct nb_records rows, groups;
+        struct nb_sorted shown; /* the oldest ones, at most `limit` */
+        size_t limit;
         struct nb_failure failure; /* the first one that concerns one row */
 };
 
 static void requests_done(struct requests *requests) {
         nb_admin_done(&requests->admin);
         nb_known_done(&requests->known);
-        for (size_t i = 0; i < requests->n_shown; i++)
-                nb_review_free(requests->shown[i]);
-        free(requests->shown);
-        free(requests->rows);
+        for (size_t i = 0; i < requests->shown.n; i++)
+                nb_review_free(requests->shown.items[i]);
+        free(requests->shown.items);
+        for (size_t i = 0; i < requests->groups.sorted.n; i++) {
+                struct group *group = nb_records_at(&requests->groups, i);
+
+                nb_records_done(&group->verdicts);
+        }
+        nb_records_done(&requests->groups);
+        nb_records_done(&requests->rows);
 }
 
 /* --- Collecting --- */
 
-/* Makes room for one more. */
-static int grow(void *array, size_t n, size_t *allocated, size_t size, struct nb_failure *f) {
-        size_t wanted = n < 64 ? 64 : 2 * n;
-        void *grown;
+static int compare_reviews(const void *one, const void *other) {
+        const struct nb_node_request *a = &((const struct nb_review *)one)->request,
+                                     *b = &((const struct nb_review *)other)->request;
 
-        if (n < *allocated)
-                return 0;
-        grown = reallocarray(*(void **)array, wanted, size);
-        if (!grown)
-                return nb_failure_set_memory(f);
-        *(void **)array = grown;
-        *allocated = wanted;
-        return 0;
-}
-
-static bool is_older(const struct nb_review *a, const struct nb_review *b) {
-        return a->request.created != b->request.created
-                       ? a->request.created < b->request.created
-                       : strcmp(a->request.name, b->request.name) < 0;
+        return a->created != b->created ? (a->created > b->created) - (a->created < b->created)
+                                        : strcmp(a->name, b->name);
 }
 
 /* Keeps the review if it is among the oldest ones. */
 static int keep_shown(struct requests *requests, struct nb_review **review, struct nb_failure *f) {
-        struct nb_review **shown;
-        size_t at = requests->n_shown;
-        int r;
+        struct nb_sorted *shown = &requests->shown;
 
-        if (at == requests->limit && (at == 0 || !is_older(*review, requests->shown[at - 1])))
-                return 0;
-        r = grow(&requests->shown, at, &requests->n_shown_allocated, sizeof(struct nb_review *), f);
-        if (r < 0)
-                return r;
-        shown = requests->shown;
-        if (at == requests->limit)
-                nb_review_free(shown[--at]);
-        else
-                requests->n_shown++;
-        for (; at > 0 && is_older(*review, shown[at - 1]); at--)
-                shown[at] = shown[at - 1];
-        shown[at] = TAKE(*review);
+        if (nb_sorted_add(shown, compare_reviews, *review) < 0)
+                return nb_failure_set_memory(f);
+        TAKE(*review);
+        if (shown->n > requests->limit)
+                nb_review_free(shown->items[--shown->n]);
+        return 0;
+}
+
+static int count_review(struct requests *requests, const struct nb_review *review,
+                        struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        struct row *row = nb_records_put(&requests->rows, request->name, sizeof(*row));
+        struct group *group = nb_records_put(&requests->groups, request->username, sizeof(*group));
+        struct count *count = group ? nb_records_put(&group->verdicts, review->verdict,
+                                                     sizeof(*count))
+                                    : NULL;
+
+        if (!row || !count)
+                return nb_failure_set_memory(f);
+        row->created = request->created;
+        if (group->n++ == 0 || request->created < group->oldest)
+                group->oldest = request->created;
+        count->n++;
         return 0;
 }
 
@@ -126,7 +138,6 @@ static int judge_row(struct requests *requests, struct nb_review *review, struct
 static int collect_request(void *userdata, struct nb_json *item) {
         _cleanup_(nb_review_freep) struct nb_review *review = calloc(1, sizeof(*review));
         struct requests *requests = userdata;
-        struct row *row;
         int r;
 
         if (!review)
@@ -139,16 +150,8 @@ static int collect_request(void *userdata, struct nb_json *item) {
         r = requests->reason && review->needs_node ? judge_row(requests, review, item->f) : 0;
         if (r < 0 || !is_selected(requests, review))
                 return r;
-        r = grow(&requests->rows, requests->n_rows, &requests->n_rows_allocated, sizeof(*row),
-                 item->f);
-        if (r < 0)
-                return r;
-        row = &requests->rows[requests->n_rows++];
-        row->created = review->request.created;
-        row->verdict = review->verdict;
-        NB_TEXT_COPY(row->name, review->request.name);
-        NB_TEXT_COPY(row->username, review->request.username);
-        return keep_shown(requests, &review, item->f);
+        r = count_review(requests, review, item->f);
+        return r < 0 ? r : keep_shown(requests, &review, item->f);
 }
 
 static int collect(struct requests *requests, struct nb_failure *f) {
@@ -219,90 +222,61 @@ static int print_json(const struct nb_review *review, bool is_first, struct nb_f
         return 0;
 }
 
-/* All requests of one requestor. */
-struct group {
-        const struct row *first;
-        size_t n;
-        time_t oldest;
-};
+/* The largest first. */
+static int compare_groups(const void *one, const void *other) {
+        const struct group *const *a = one, *const *b = other;
 
-static int compare_rows(const void *a, const void *b) {
-        const struct row *one = a, *other = b;
-        int r = strcmp(one->username, other->username);
-
-        return r != 0 ? r : strcmp(one->verdict, other->verdict);
-}
-
-static int compare_groups(const void *a, const void *b) {
-        const struct group *one = a, *other = b;
-
-        return (one->n < other->n) - (one->n > other->n);
+        return ((*a)->n < (*b)->n) - ((*a)->n > (*b)->n);
 }
 
 /* "system:bootstrap:abcdef: 9871 pending, oldest 3 h 2 min: 11 ok, 9860 NotEnrolled" */
 static void print_group(const struct group *group, time_t now) {
         char age[NB_DURATION_SIZE], user[NB_TEXT_QUOTED_SIZE];
-        const struct row *row = group->first, *end = row + group->n;
-        const char *separator = ":";
 
         nb_duration_format(now > group->oldest ? (uint64_t)(now - group->oldest) * 1000 : 0, age);
-        printf("%s: %zu pending, oldest %s", plain(row->username, user), group->n, age);
-        while (row < end) {
-                size_t n = 1;
+        printf("%s: %zu pending, oldest %s", plain(group->record.key, user), group->n, age);
+        for (size_t i = 0; i < group->verdicts.sorted.n; i++) {
+                const struct count *count = nb_records_at(&group->verdicts, i);
 
-                while (row + n < end && !strcmp(row[n].verdict, row->verdict))
-                        n++;
-                printf("%s %zu %s", separator, n, row->verdict);
-                separator = ",";
-                row += n;
+                printf("%s %zu %s", i == 0 ? ":" : ",", count->n, count->record.key);
         }
         putchar('\n');
 }
 
-static int print_summary(struct requests *requests, struct nb_failure *f) {
-        _cleanup_(nb_freep) struct group *groups = calloc(requests->n_rows, sizeof(*groups));
+static void print_summary(struct requests *requests) {
+        struct nb_sorted *groups = &requests->groups.sorted;
         const time_t now = nb_admin_time(&requests->admin);
-        size_t n = 0, n_other = 0;
+        size_t n_other = 0;
 
-        if (!groups)
-                return nb_failure_set_memory(f);
-        qsort(requests->rows, requests->n_rows, sizeof(*requests->rows), compare_rows);
-        for (size_t i = 0; i < requests->n_rows; i++) {
-                const struct row *row = &requests->rows[i];
+        qsort(groups->items, groups->n, sizeof(void *), compare_groups);
+        for (size_t i = 0; i < groups->n; i++) {
+                const struct group *group = groups->items[i];
 
-                if (n == 0 || strcmp(groups[n - 1].first->username, row->username) != 0)
-                        groups[n++] = (struct group){ .first = row, .oldest = row->created };
-                groups[n - 1].n++;
-                if (row->created < groups[n - 1].oldest)
-                        groups[n - 1].oldest = row->created;
-        }
-        qsort(groups, n, sizeof(*groups), compare_groups);
-        for (size_t i = 0; i < n; i++) {
                 if (i < SUMMARY_MAX)
-                        print_group(&groups[i], now);
+                        print_group(group, now);
                 else
-                        n_other += groups[i].n;
+                        n_other += group->n;
         }
-        if (n > SUMMARY_MAX)
-                printf("%zu other requestors: %zu pending\n", n - SUMMARY_MAX, n_other);
-        return 0;
+        if (groups->n > SUMMARY_MAX)
+                printf("%zu other requestors: %zu pending\n", groups->n - SUMMARY_MAX, n_other);
 }
 
-static int compare_ages(const void *a, const void *b) {
-        const struct row *one = a, *other = b;
+static int compare_ages(const void *one, const void *other) {
+        const struct row *const *a = one, *const *b = other;
 
-        return (one->created > other->created) - (one->created < other->created);
+        return ((*a)->created > (*b)->created) - ((*a)->created < (*b)->created);
 }
 
 /* A name with a line break could look like the name of another request. */
 static void print_names(struct requests *requests, size_t limit) {
+        struct nb_sorted *rows = &requests->rows.sorted;
         size_t n_hidden = 0;
 
-        if (requests->n_rows > 0)
-                qsort(requests->rows, requests->n_rows, sizeof(*requests->rows), compare_ages);
-        for (size_t i = 0; i < requests->n_rows && i < limit; i++) {
+        if (rows->n > 0)
+                qsort(rows->items, rows->n, sizeof(void *), compare_ages);
+        for (size_t i = 0; i < rows->n && i < limit; i++) {
                 char quoted[NB_TEXT_QUOTED_SIZE];
-                const char *name = requests->rows[i].name;
+                const char *name = ((const struct row *)rows->items[i])->record.key;
 
                 if (plain(name, quoted) == name)
                         puts(name);
@@ -318,20 +292,21 @@ static void print_names(struct requests *requests, size_t limit) {
 }
 
 static int print_requests(struct requests *requests, struct nb_failure *f) {
+        const size_t n_rows = requests->rows.sorted.n, n_shown = requests->shown.n;
         const bool is_json = requests->output != NULL;
         int r = 0;
 
-        if (!is_json && requests->n_rows == 0) {
+        if (!is_json && n_rows == 0) {
                 puts("no such request is pending");
                 return 0;
         }
         if (!is_json) {
-                r = print_summary(requests, f);
+                print_summary(requests);
                 printf("\n" LINE "\n", "NAME", "NODE", "KIND", "CREATED", "NODE IS", "PROOF",
                        "REQUESTOR", "VERDICT", "");
         }
-        for (size_t i = 0; i < requests->n_shown && r >= 0; i++) {
-                struct nb_review *review = requests->shown[i];
+        for (size_t i = 0; i < n_shown && r >= 0; i++) {
+                struct nb_review *review = requests->shown.items[i];
 
                 r = requests->reason ? 0 : judge_row(requests, review, f);
                 if (r >= 0 && is_json)
@@ -342,11 +317,11 @@ static int print_requests(struct requests *requests, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (is_json)
-                printf("%s\n]\n", requests->n_shown == 0 ? "[" : "");
-        else if (requests->n_rows > requests->n_shown)
+                printf("%s\n]\n", n_shown == 0 ? "[" : "");
+        else if (n_rows > n_shown)
                 printf("\nthe oldest %zu of %zu; --limit=0 shows all, and --token, --node, --kind "
                        "and --reason select\n",
-                       requests->n_shown, requests->n_rows);
+                       n_shown, n_rows);
         return 0;
 }
 
@@ -466,6 +441,7 @@ static int decide_request(struct requests *requests, const char *name, bool is_r
 
 /* What was selected, if it is as many as expected. */
 static int decide_selected(struct requests *requests, size_t n_expected, struct nb_failure *f) {
+        const struct nb_records *rows = &requests->rows;
         int r = collect(requests, f);
 
         if (r < 0)
@@ -474,14 +450,14 @@ static int decide_selected(struct requests *requests, size_t n_expected, struct 
                 *f = requests->failure;
                 return -EPROTO;
         }
-        if (requests->n_rows != n_expected)
+        if (rows->sorted.n != n_expected)
                 return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
                                       "expected %zu requests, found %zu; nothing was decided",
-                                      n_expected, requests->n_rows);
+                                      n_expected, rows->sorted.n);
         for (size_t i = 0; n_expected > 0 && i < 2 * n_expected && r >= 0; i++) {
-                const char *name = requests->rows[i % n_expected].name;
+                const struct row *row = nb_records_at(rows, i % n_expected);
 
-                r = decide_request(requests, name, i < n_expected, f);
+                r = decide_request(requests, row->record.key, i < n_expected, f);
                 /* It was deleted, or its name is above the limits. */
                 if (r < 0 && f->code == NB_ADMIN_MISSING) {
                         nb_failure_clear(f);
