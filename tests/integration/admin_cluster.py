@@ -9,11 +9,14 @@ import http.client
 import itertools
 import random
 import socket
+import threading
+import time
 
 from cryptography import x509
 
 from common import csrs, faults, pki
 from common.csrs import timestamp
+from common.endpoint import Stream
 from common.wait import until
 from . import admin
 from .admin import POLICY
@@ -45,6 +48,37 @@ def holder_of(csr):
     """What the claim for this request says: the SHA-256 of its public key."""
     request = x509.load_pem_x509_csr(base64.b64decode(csr["spec"]["request"]))
     return hashlib.sha256(pki.spki(request.public_key())).hexdigest()
+
+
+def decisions(decision, reason):
+    return f'decisions_total{{kind="client",decision="{decision}",reason="{reason}"}}'
+
+
+def silent(api):
+    """What a connection that is dead, but not closed, lets through."""
+    def wait():
+        api.stopping.wait()
+        yield from ()
+    return lambda request: Stream(parts=wait())
+
+
+def buffering(api):
+    """What a proxy lets through that keeps an answer until it is complete. The API server ends a watch."""
+    def collect(request):
+        kept, end = [], time.monotonic() + int(request.query["timeoutSeconds"])
+        ended = threading.Event()
+
+        def read():
+            for part in api.objects.watch(request.place, request.query):
+                if ended.is_set():
+                    return
+                kept.append(part)
+        threading.Thread(target=read, daemon=True).start()
+        while not api.stopping.is_set() and time.monotonic() < end:
+            api.stopping.wait(0.2)
+        ended.set()
+        yield from kept
+    return lambda request: Stream(parts=collect(request))
 
 
 class Cluster:

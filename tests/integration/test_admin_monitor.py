@@ -11,9 +11,10 @@ import yaml
 
 from common import SOURCE, documentation
 from common.wait import until
-from .admin_cluster import AT_ONCE, CSRS, METRICS_PREFIX, Cluster, Served, controllers
+from .admin_cluster import AT_ONCE, CSRS, METRICS_PREFIX, Cluster, Served, controllers, decisions
 from .admin import POLICY
 from .objects import PATIENCE
+
 
 @pytest.fixture
 def cluster(api):
@@ -24,10 +25,6 @@ def cluster(api):
 def start(api):
     with controllers(api) as begin:
         yield lambda *options, **where: Served(begin, *options, **where)
-
-
-def decisions(decision, reason):
-    return f'decisions_total{{kind="client",decision="{decision}",reason="{reason}"}}'
 
 
 def test_decisions_are_counted_by_their_reason(api, cluster, start):
