@@ -44,6 +44,8 @@ enum nb_controller_list {
         _NB_CONTROLLER_LISTS_N,
 };
 
+enum { NB_REPORT_EVENT, NB_REPORT_LINE /* of the log */, _NB_REPORTS_N };
+
 struct nb_controller;
 
 /*
@@ -77,11 +79,11 @@ struct nb_request_record {
         /* Of the token that is claimed for this CSR ("": none is), or is being claimed. */
         char claimed_uid[64], claiming_uid[64];
         /* For decision.h. */
-        struct nb_reports reports, lines; /* Events; lines of the log */
-        unsigned counted;                 /* bits: reasons */
-        bool is_waiting;                  /* for what it was judged by to change */
-        unsigned waits_for;               /* bits: enum nb_fact */
-        unsigned n_waits;                 /* in a row */
+        struct nb_reports reports[_NB_REPORTS_N];
+        unsigned counted;   /* bits: reasons */
+        bool is_waiting;    /* for what it was judged by to change */
+        unsigned waits_for; /* bits: enum nb_fact */
+        unsigned n_waits;   /* in a row */
         uint64_t judged_ms;
         unsigned decision; /* that is being written: a reason, and its text */
         char *text;
@@ -124,9 +126,8 @@ struct nb_part {
                              struct nb_failure *f);
         int (*written)(struct nb_request_record *record, struct nb_plan *plan,
                        const struct nb_admin_call *call, int r, struct nb_failure *f);
-        /* For a claim that an earlier leader has made; the snapshot of what other nodes have. */
+        /* For a claim that an earlier leader has made. */
         void (*on_claim)(struct nb_controller *controller, struct nb_json *object);
-        void (*on_snapshot)(struct nb_controller *controller);
 };
 
 /* What the command line says. Texts are borrowed from argv; NULL: not set. */
@@ -206,17 +207,15 @@ struct nb_controller {
         const struct nb_part *parts[NB_CONTROLLER_PARTS_MAX];
         size_t n_parts;
         const struct nb_part *deciders[_NB_NODE_REQUEST_KIND_N]; /* those of them; NULL: none */
+        const struct nb_part *signing;                           /* the same for on_token() */
         struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
         size_t n_watches;
         struct nb_watch *lists; /* behind them: enum nb_controller_list */
         uint64_t resume_ms;     /* no work until then, since the API server does not answer */
         /* Limits of Events and of lines of the log: for each reason in all, and for what one party
          * causes (decision.c). */
-        struct nb_rate reports[_NB_NODE_REQUEST_KIND_N][_NB_REASON_N];
-        struct nb_rate lines[_NB_NODE_REQUEST_KIND_N][_NB_REASON_N];
-        struct nb_party_rates {
-                struct nb_rate reports[_NB_REASON_N], lines[_NB_REASON_N];
-        } parties[NB_CONTROLLER_PARTIES_N];
+        struct nb_rate rates[_NB_NODE_REQUEST_KIND_N][_NB_REASON_N][_NB_REPORTS_N];
+        struct nb_rate parties[NB_CONTROLLER_PARTIES_N][_NB_REASON_N][_NB_REPORTS_N];
         struct nb_metrics metrics;
         struct nb_monitor *monitor; /* NULL without --listen */
         uint64_t report_ms;         /* of the next report */

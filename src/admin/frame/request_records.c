@@ -171,14 +171,14 @@ static void wake_request(struct nb_request_record *record, enum nb_fact fact) {
 
         if (fact == NB_FACT_NODE)
                 record->grace.look_ms = 0;
-        if (record->work.slot)
-                record->work.is_changed = true;
+        /* The snapshot of what others have is looked at after the reads. */
+        record->work.is_changed |= record->work.slot && fact != NB_FACT_HOSTS;
         if (record->work.slot || !record->is_waiting || !(record->waits_for & fact))
                 return;
         /* A Node is written often, and its condition does not change each time. */
         if (fact == NB_FACT_NODE && record->state == NB_CSR_STATE_PENDING)
                 after_ms = now_ms < pause_ms ? pause_ms - now_ms : 0;
-        else
+        else if (fact != NB_FACT_HOSTS)
                 record->n_waits = 0;
         if (fact == NB_FACT_LIMITS) {
                 nb_queue_remove(&record->controller->queue, &record->work);

@@ -24,11 +24,10 @@ struct nb_token_record *nb_controller_find_token(const struct nb_controller *con
 }
 
 /* The part that signs needs the key, of which nothing is kept. */
-static void tell_parts(struct nb_controller *controller, struct nb_token_record *record,
-                       const struct nb_bootstrap_token *token) {
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_token)
-                        controller->parts[i]->on_token(controller, record, token);
+static void tell_signer(struct nb_controller *controller, struct nb_token_record *record,
+                        const struct nb_bootstrap_token *token) {
+        if (controller->signing)
+                controller->signing->on_token(controller, record, token);
 }
 
 void nb_tokens_drop(void *userdata, struct nb_record *record) {
@@ -44,7 +43,7 @@ void nb_tokens_drop(void *userdata, struct nb_record *record) {
                         nb_controller_drop_request(request);
         }
         nb_records_drop(&controller->tokens, record);
-        tell_parts(controller, NULL, NULL);
+        tell_signer(controller, NULL, NULL);
 }
 
 static void write_token(struct nb_controller *controller, const struct nb_bootstrap_token *token) {
@@ -65,7 +64,7 @@ static void write_token(struct nb_controller *controller, const struct nb_bootst
         memcpy(record->uid, token->uid, sizeof(record->uid));
         memcpy(record->version, token->resource_version, sizeof(record->version));
         memcpy(record->node, token->node, sizeof(record->node));
-        tell_parts(controller, record, token);
+        tell_signer(controller, record, token);
         if (token->flaw)
                 nb_log(LOG_DEBUG, NB_NONE, "Secret %s: %s", token->name, token->flaw);
         else
@@ -94,5 +93,5 @@ void nb_tokens_on_list(void *userdata, bool is_complete) {
         if (!is_complete)
                 return;
         controller->has_all_tokens = true;
-        tell_parts(controller, NULL, NULL);
+        tell_signer(controller, NULL, NULL);
 }

@@ -16,19 +16,15 @@
 
 #define SIGNER_QUERY "?fieldSelector=spec.signerName%3Dkubernetes.io%2F"
 
-static void tell_parts(struct nb_controller *controller) {
-        for (size_t i = 0; i < controller->n_parts; i++)
-                if (controller->parts[i]->on_cluster_info)
-                        controller->parts[i]->on_cluster_info(controller);
-}
-
 static void on_cluster_info(void *userdata, struct nb_json *object _unused_,
                             enum nb_change change _unused_) {
-        tell_parts(userdata);
+        struct nb_controller *controller = userdata;
+
+        controller->signing->on_cluster_info(controller);
 }
 
 static void on_cluster_info_listed(void *userdata, bool is_complete _unused_) {
-        tell_parts(userdata);
+        on_cluster_info(userdata, NULL, NB_CHANGE_LISTED);
 }
 
 static void on_node(void *userdata, struct nb_json *object, _unused_ enum nb_change change) {
@@ -120,7 +116,7 @@ static void on_snapshot_records(void *userdata, bool is_complete) {
         nb_hosts_done(&controller->hosts);
         controller->hosts = TAKE(controller->next_hosts);
         controller->hosts.read_ms = nb_now_ms();
-        controller->deciders[NB_NODE_REQUEST_SERVING]->on_snapshot(controller);
+        nb_controller_wake(controller, NB_FACT_HOSTS, NULL, NULL);
 }
 
 static void on_claims(void *userdata _unused_, bool is_complete _unused_) {
@@ -166,8 +162,8 @@ bool nb_controller_is_of_requests(const struct nb_watch *watch) {
 void nb_controller_add_watches(struct nb_controller *controller) {
         const bool has_client = controller->deciders[NB_NODE_REQUEST_CLIENT],
                    has_serving = controller->deciders[NB_NODE_REQUEST_SERVING];
-        bool has_signer = false;
         const bool is_unneeded[_WATCHED_N] = {
+                [WATCHED_CLUSTER_INFO] = !controller->signing,
                 [WATCHED_NODES] = !has_client && !has_serving,
                 [WATCHED_NODE_RECORDS] = !has_client && !has_serving,
                 [WATCHED_POLICY] = !has_client && !has_serving,
@@ -175,11 +171,9 @@ void nb_controller_add_watches(struct nb_controller *controller) {
                 [WATCHED_SERVING_REQUESTS] = !has_serving,
         };
 
-        for (size_t i = 0; i < controller->n_parts; i++)
-                has_signer |= controller->parts[i]->on_cluster_info != NULL;
         controller->has_policy = is_unneeded[WATCHED_POLICY];
         for (size_t i = 0; i < _WATCHED_N; i++)
-                if (!is_unneeded[i] && (i != WATCHED_CLUSTER_INFO || has_signer))
+                if (!is_unneeded[i])
                         controller->watches[controller->n_watches++] = (struct nb_watch)
                                 NB_WATCH_INIT(&kinds[i], controller);
         controller->lists = controller->watches + controller->n_watches;

@@ -15,19 +15,6 @@
 #define ALLOWED "All names in the request are allowed to this node"
 #define WAIT_MS 60000 /* for the snapshot, whose end wakes the request */
 
-/* --- The snapshot --- */
-
-static void on_snapshot(struct nb_controller *controller) {
-        const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_SERVING];
-
-        for (size_t i = 0; i < requests->sorted.n; i++) {
-                struct nb_request_record *record = nb_records_at(requests, i);
-
-                if (record->is_waiting && record->waits_for == 0)
-                        nb_controller_queue(controller, &record->work, 0);
-        }
-}
-
 /* The request runs again when the snapshot is there. */
 static void wait_for_snapshot(struct nb_request_record *record) {
         struct nb_controller *controller = record->controller;
@@ -35,10 +22,8 @@ static void wait_for_snapshot(struct nb_request_record *record) {
         if (!controller->lists[NB_LIST_NODES].wants_list &&
             !controller->lists[NB_LIST_RECORDS].wants_list)
                 nb_watch_list_again(&controller->lists[NB_LIST_NODES]);
-        nb_decision_wait(record, 0, WAIT_MS);
+        nb_decision_wait(record, NB_FACT_HOSTS, WAIT_MS);
 }
-
-/* --- The decision --- */
 
 static int begin_request(struct nb_request_record *record, struct nb_plan *plan) {
         record->is_waiting = false;
@@ -107,5 +92,4 @@ const struct nb_part nb_part_approve_serving = {
         .begin_request = begin_request,
         .judge_request = judge_request,
         .written = note_write,
-        .on_snapshot = on_snapshot,
 };

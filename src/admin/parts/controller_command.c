@@ -43,6 +43,8 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
                 controller->parts[controller->n_parts++] = part;
                 if (part->is_wanted)
                         controller->deciders[part->kind] = part;
+                if (part->on_token)
+                        controller->signing = part;
                 if (part->begin)
                         part->begin(controller);
         }

@@ -28,12 +28,14 @@
  * its own, for client and for serving certificates, so that requests which are wrong in one way
  * hide none that is wrong in another: a thief must not hide the machine's own request. The last
  * Event before a pause says that there may be others. */
-static const struct nb_report_limits report_limits = { .repeat_ms = REPEAT_MS,
-                                                       .of_party = { 10, 60000 },
-                                                       .of_kind = { 1000, 1000 } };
-static const struct nb_report_limits line_limits = { .repeat_ms = REPEAT_MS,
-                                                     .of_party = { 500, 1000 },
-                                                     .of_kind = { 5000, 100 } };
+static const struct nb_report_limits limits[_NB_REPORTS_N] = {
+        [NB_REPORT_EVENT] = { .repeat_ms = REPEAT_MS,
+                              .of_party = { 10, 60000 },
+                              .of_kind = { 1000, 1000 } },
+        [NB_REPORT_LINE] = { .repeat_ms = REPEAT_MS,
+                             .of_party = { 500, 1000 },
+                             .of_kind = { 5000, 100 } },
+};
 _Static_assert((unsigned)_NB_SERVING_VERDICT_N <= (unsigned)_NB_REASON_N,
                "a limit for each reason");
 
@@ -45,7 +47,7 @@ _Static_assert((unsigned)_NB_SERVING_VERDICT_N <= (unsigned)_NB_REASON_N,
 
 /* What one party causes has limits of its own: a token, whether it still exists or not, with the
  * nodes that its holder can invent; and beside that each node that is known. */
-static struct nb_party_rates *find_rates(const struct nb_request_record *record) {
+static size_t find_party(const struct nb_request_record *record) {
         struct nb_controller *controller = record->controller;
         const struct nb_token_record *token = nb_token_record_find(&controller->tokens,
                                                                    record->token_id);
@@ -58,7 +60,17 @@ static struct nb_party_rates *find_rates(const struct nb_request_record *record)
         snprintf(party, sizeof(party), "%s %s", record->token_id, is_known ? record->node : "");
         for (const char *at = party; *at; at++)
                 hash = hash * 31 + (unsigned char)*at;
-        return &controller->parties[hash % NB_CONTROLLER_PARTIES_N];
+        return hash % NB_CONTROLLER_PARTIES_N;
+}
+
+/* As nb_reports_take(). */
+static int take_report(struct nb_request_record *record, unsigned reason, unsigned kind) {
+        struct nb_controller *controller = record->controller;
+
+        return nb_reports_take(&record->reports[kind], &limits[kind],
+                               &controller->parties[find_party(record)][reason][kind],
+                               &controller->rates[record->kind][reason][kind], 1U << reason,
+                               nb_now_ms());
 }
 
 void nb_event_add(struct nb_plan *plan, const struct nb_admin *admin,
@@ -96,17 +108,13 @@ bool nb_event_is_written(const struct nb_admin_call *call, int r, struct nb_fail
 void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, unsigned reason,
                       enum nb_code code, const char *text) {
         struct nb_controller *controller = record->controller;
-        struct nb_party_rates *party = find_rates(record);
-        const unsigned bit = 1U << reason;
-        const bool is_told = (record->reports.told & bit) != 0;
+        const bool is_told = (record->reports[NB_REPORT_EVENT].told & 1U << reason) != 0;
         char message[EVENT_TEXT_MAX + sizeof(OTHERS)];
         int r;
 
-        if (nb_reports_take(&record->lines, &line_limits, &party->lines[reason],
-                            &controller->lines[record->kind][reason], bit, nb_now_ms()) > 0)
+        if (take_report(record, reason, NB_REPORT_LINE) > 0)
                 nb_log(LOG_WARNING, code, "CSR %s: %s", record->name, text);
-        r = nb_reports_take(&record->reports, &report_limits, &party->reports[reason],
-                            &controller->reports[record->kind][reason], bit, nb_now_ms());
+        r = take_report(record, reason, NB_REPORT_EVENT);
         if (r == 0) {
                 controller->metrics.n_suppressed += !is_told;
                 return;

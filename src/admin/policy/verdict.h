@@ -55,6 +55,7 @@ enum nb_fact {
         NB_FACT_TOKEN = 1,
         NB_FACT_LIMITS = 2, /* the policy, and the record of the node */
         NB_FACT_NODE = 4,
+        NB_FACT_HOSTS = 8, /* what other nodes have */
 };
 unsigned nb_reason_facts(enum nb_reason reason);
 
