@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * One piece of work: it reads what it decides on, all at once; judges, without a call; then writes,
- * one call after the other, each only while the caller may write. No step runs twice, and none
- * waits. If the cluster has changed meanwhile (409), the work begins again with its reads.
+ * One piece of work in three steps: it reads all that it decides on at once; it judges, without a
+ * call; then it writes, one call after the other, and starts each call only while the caller may
+ * write. No step runs twice, and none waits. If an object has changed since it was read (409), the
+ * work begins again with its reads.
  */
 
 #include <stdbool.h>
@@ -18,8 +19,8 @@
 
 /* Zero: nothing to read and to write. */
 struct nb_plan {
-        /* The caller gives them their places. A read that the judge needs to see failing is no
-         * failure of the plan. */
+        /* The caller chooses the places of the reads. A read that fails does not fail the plan: the
+         * judge sees the failure. */
         struct nb_admin_call *reads[NB_PLAN_READS_MAX], *writes[NB_PLAN_WRITES_MAX];
         unsigned n_writes, n_written;
         bool is_judged;

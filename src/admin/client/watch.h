@@ -7,8 +7,9 @@
  * the server does not end the watch when it should, or if an object cannot be read, all objects are
  * listed again. After each failure in a row, the pause before the next attempt is longer.
  *
- * Whoever relies on what was not seen, such as the approval of another request, asks
- * nb_watch_is_current(): an object that cannot be read is never passed over.
+ * Call nb_watch_is_current() before a decision that relies on the absence of an object, such as
+ * another request with the same token that was approved. For this reason, an object that cannot be
+ * read is never passed over.
  *
  * Several watches and other requests share one struct nb_admin. Events wait until they are read,
  * and above a limit the API server has to wait (http/http.h).

@@ -229,7 +229,7 @@ struct nb_controller {
  * object, and the loss is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t after_ms);
 
-/* For the steps of work: it runs again after this time. */
+/* Called in a step of work: the work runs again after this time. */
 void nb_work_again(struct nb_work *work, uint64_t after_ms);
 
 /* Runs work that is due, or whose answer is there. -ECANCELED if a stop was requested. */
