@@ -9,7 +9,8 @@ rule below has its source there:
 
 a caller without one of three groups    403 forbidden (pkg/server/auth/auth.go, doAuth; handlers/router.go)
 an invalid token or certificate         401 not authorized (doAuth: the authenticator returns an error)
-no handlers of the API server yet       only passwords are known: 403 (pkg/daemons/control/server.go, waitForAPIServerHandlers)
+no router yet                           503 starting, also for /cacerts (pkg/cluster/router.go)
+no handlers of the API server yet       a bootstrap token: 403; passwords and certificates are known (pkg/daemons/control/server.go, Prepare)
 no caches yet                           no bootstrap token is found: 401 (its authenticator uses a lister)
 no core yet                             what needs a node password: 503 (pkg/nodepassword/validate.go)
 the cache of Nodes is empty             a node's certificate: 401, nodes "NAME" not found (verifyNode)
@@ -38,8 +39,9 @@ NO_CHECK_TIME = 0x200000        # X509_V_FLAG_NO_CHECK_TIME
 AGENT_GROUPS = {"k3s:agent", "rke2:agent", "system:nodes", "system:bootstrappers"}
 MOST_REQUESTS = 10
 # The phases of a server's start, in their order.
-HANDLERS, CACHES, CORE, NODES, RUNNING = "API server without handlers", "empty caches", "core not ready", "no Nodes in the cache", "running"
-PHASES = [HANDLERS, CACHES, CORE, NODES, RUNNING]
+ROUTER, HANDLERS, CACHES, CORE = "no router", "API server without handlers", "empty caches", "core not ready"
+NODES, RUNNING = "no Nodes in the cache", "running"
+PHASES = [ROUTER, HANDLERS, CACHES, CORE, NODES, RUNNING]
 
 
 def hash_ca(cacerts, root=None):
@@ -157,6 +159,8 @@ class Supervisor(apiserver.ApiServer):
             complain(f"node password sent where nobody asks for it: {where}")
 
     def healthy(self, request):
+        if self.cluster.lacks(ROUTER):
+            return status(503, "ServiceUnavailable", "starting")
         if request.path == "/cacerts":
             return Reply(200, self.cluster.cacerts, {"Content-Type": "text/plain"})
         if request.path == "/ping":
@@ -193,11 +197,10 @@ class Supervisor(apiserver.ApiServer):
 
     def _refuse_caller(self, request):
         cluster, groups = self.cluster, self._groups(request)
-        is_password = groups and any(group.startswith(f"{cluster.program}:") for group in groups)
-        if cluster.lacks(HANDLERS) and not is_password:
+        is_token = request.token_id is not None
+        if is_token and cluster.lacks(HANDLERS):
             return status(403, "Forbidden", "forbidden")
-        is_known = groups is not None and (is_password or request.connection.peer is not None or not cluster.lacks(CACHES))
-        if not is_known and "authorization" in request.headers or groups is None:
+        if is_token and cluster.lacks(CACHES) or groups is None:
             return status(401, "Unauthorized", "not authorized")
         if not AGENT_GROUPS & set(groups):
             return status(403, "Forbidden", "forbidden")

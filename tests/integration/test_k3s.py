@@ -45,6 +45,11 @@ def starting(world):
     world.server.on("client-kube-proxy", lambda request: setattr(world.cluster, "phase", next(phases)))
 
 
+def without_router(world):
+    phases = iter([supervisor.ROUTER] * 3 + [supervisor.RUNNING] * 9)
+    world.server.on("cacerts", lambda request: setattr(world.cluster, "phase", next(phases)))
+
+
 def starting_with_password(world):
     world.give(f"node:{SERVER_SECRET}")
     starting(world)
@@ -131,6 +136,7 @@ GOOD = [
     K3sCase("first endpoint is dead", dead_before, None, 0),
     K3sCase("first endpoint is of another cluster", other_cluster_before, None, 0),
     K3sCase("supervisor that starts", sign(faults.UNAVAILABLE, times=2), None, 0, "server-error", timeout="60s"),
+    K3sCase("server that has no router yet", without_router, None, 0, "server-error", "503 ServiceUnavailable: 'starting'", timeout="60s"),
     K3sCase("site that starts", starting, None, 0, "supervisor-refused", "token-rejected", "server-error", timeout="1h", faketime="+0 x10"),
     K3sCase("site that starts, and an agent's password", starting_with_password, None, 0, "server-error", timeout="1h", faketime="+0 x10"),
     K3sCase("too many agents at once", crowded, None, 0, "server-error", "429", timeout="60s"),

@@ -109,7 +109,7 @@ PASSWORD_AUTH = basic("node", "secret-of-the-server")
 
 
 @pytest.mark.parametrize("phase, token, password, certificate", [
-    (supervisor.HANDLERS, 403, 503, 403),
+    (supervisor.HANDLERS, 403, 503, 503),
     (supervisor.CACHES, 401, 503, 503),
     (supervisor.CORE, 503, 503, 503),
     (supervisor.NODES, 200, 200, 401),
@@ -123,6 +123,11 @@ def test_start(server, cluster, tmp_path, phase, token, password, certificate):
              for options in ({"auth": f"Bearer {TOKEN}"}, {"auth": PASSWORD_AUTH}, {"cert": identity})]
     assert asked == [token, password, certificate]
     assert call(server, "POST", PROXY, der_request(pki.new_key()), auth=PASSWORD_AUTH, node=None, password=None)[0] == 200
+
+
+def test_without_router(server, cluster):
+    cluster.phase = supervisor.ROUTER
+    assert {plain(server, path)[0] for path in ("/cacerts", "/ping", "/version", PATH)} == {503} and b'"starting"' in plain(server, "/cacerts")[1]
 
 
 def test_too_many_at_once(server, cluster):
