@@ -25,6 +25,11 @@ FAILURES = read("src/base/failures.def")
 MET = set()             # see --each-code in integration/conftest.py
 
 
+def is_for_k3s_server(command):
+    """A command of k3s, or for its unit. No test runs one, since no test has a server of k3s; docs/k3s.md lists them."""
+    return bool(re.match(r"k3s |systemctl \S+ k3s$", command))
+
+
 def count_remedies(text, code, key="remedy"):
     """How often the remedy, up to its first field, is in the output of a program, which wraps it."""
     return flat(text).count(flat(FAILURES[code][key]).split("@")[0])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from common import SOURCE, documentation
-from common.failures import FAILURES, GENERATOR
+from common.failures import FAILURES, GENERATOR, is_for_k3s_server
 from common.machine import BUILD
 from .command_line import complete, explain, one_line, plain
 from .tables import tables
@@ -134,3 +134,10 @@ def test_exit_statuses():
         assert service.get("SuccessExitStatus", "").split() == good, name
         # Neither a status that starts the service over and over, nor one that keeps a crash from starting it again.
         assert service.get("Restart", "no") in ("no", "on-abnormal") and not {"RestartPreventExitStatus", "RestartForceExitStatus"} & set(service), name
+
+
+def test_commands_that_no_test_runs_are_documented():
+    """Those of k3s: no test has a server of it. The end-to-end tests run the others."""
+    unrun = {command for row in FAILURES.values() for key in ("remedy", K3S) for command in GENERATOR.commands(row.get(key, "")) if is_for_k3s_server(command)}
+    listed = (SOURCE / "docs/k3s.md").read_text(encoding="ascii").split("No test runs", 1)[1].split("\n\n")[0]
+    assert set(re.findall("`([^`]*)`", " ".join(listed.split()))) == unrun

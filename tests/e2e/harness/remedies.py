@@ -7,7 +7,7 @@ import time
 
 import yaml
 
-from common.failures import FAILURES, GENERATOR
+from common.failures import FAILURES, GENERATOR, is_for_k3s_server
 from common.wait import PATIENCE, until
 from . import image
 from .controlplane import BINDINGS, SECRETS
@@ -22,13 +22,14 @@ READS = re.compile(
     r"(sudo )?node-bootstrap (check|explain|status|--help)|node-bootstrap-admin (approve$|cluster-info (publish --dry-run|verify))|systemctl (cat|show|status))\b")
 
 
-def commands(code):
+def commands(code, key="remedy"):
     """Those in the remedy of a code, without words such as options and file names."""
-    return [command for command in GENERATOR.commands(FAILURES[code]["remedy"]) if command.split()[0] in PROGRAMS]
+    return [command for command in GENERATOR.commands(FAILURES[code].get(key, "")) if command.split()[0] in PROGRAMS]
 
 
-def changes(code):
-    return [command for command in commands(code) if not READS.match(command)]
+def changes(code, key="remedy"):
+    """Those that change something, without those for a server of k3s, which no test has; docs/k3s.md lists them."""
+    return [command for command in commands(code, key) if not READS.match(command) and not is_for_k3s_server(command)]
 
 
 class Place:
@@ -92,10 +93,12 @@ def type_on(node, text, check=True, stdin=None):
 class Remedy:
     """The text of one code, and the machine that reports it."""
 
+    key = "remedy"
+
     def __init__(self, code, place, stack, administrator):
         self.code, self.place, self.node, self.cluster, self.stack = code, place, place.node, place.cluster, stack
         self.admin = administrator
-        self.left = changes(code)
+        self.left = changes(code, self.key)
         self.fields, self.is_brought_about, self.since = {}, False, time.time()
 
     # bringing the situation about
@@ -135,7 +138,7 @@ class Remedy:
 
     def take(self, start):
         """The command with these first words, if only one has them, or no others."""
-        found = [one for one in commands(self.code) if one.startswith(start)]
+        found = [one for one in commands(self.code, self.key) if one.startswith(start)]
         command = start if start in found else found[0]
         assert len(found) == 1 or command == start, f"{start}: {found}"
         if command in self.left:
