@@ -41,7 +41,7 @@ def in_phase(phase):
 
 def starting(world):
     """More attempts than fit into 30 s, for each of which a server that starts has another answer."""
-    phases = iter([supervisor.HANDLERS] * 9 + [supervisor.CACHES] * 9 + [supervisor.CORE] + [supervisor.RUNNING] * 9)
+    phases = iter([supervisor.HANDLERS] * 9 + [supervisor.CACHES] * 9 + [supervisor.CORE] * 3 + [supervisor.RUNNING] * 9)
     world.server.on("client-kube-proxy", lambda request: setattr(world.cluster, "phase", next(phases)))
 
 
