@@ -200,7 +200,7 @@ static void put_state(struct nb_buffer *text, const struct nb_controller *contro
         put_value(text, "claims", "gauge", "Requests for which a bound token is claimed.",
                   n_claims);
         put_value(text, "queue_length", "gauge", "Work that waits for its time or its turn.",
-                  controller->queue.waiting.n + controller->queue.n_ready);
+                  controller->queue.n_waiting + controller->queue.n_ready);
         put_value(text, "suppressed_events_total", "counter",
                   "Events that were not written, since there were too many of their reason.",
                   controller->metrics.n_suppressed);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "admin/frame/queue.h"
 #include "base/macro.h"
@@ -12,21 +11,55 @@ struct nb_flow {
         struct nb_turns turns[2]; /* [is_last] */
 };
 
-/* The first one is the last one in the array. */
-static int compare_times(const void *one, const void *other) {
-        const struct nb_work *a = one, *b = other;
+/* --- The heap --- */
 
-        return a->due_ms != b->due_ms ? (a->due_ms < b->due_ms) - (a->due_ms > b->due_ms)
-                                      : (a->order < b->order) - (a->order > b->order);
+static bool is_before(const struct nb_work *a, const struct nb_work *b) {
+        return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : a->order < b->order;
 }
 
-static struct nb_work *first_waiting(const struct nb_queue *queue) {
-        return queue->waiting.n > 0 ? queue->waiting.items[queue->waiting.n - 1] : NULL;
+/* NULL if there is none. */
+static struct nb_work *take_tree(struct nb_waiting *trees) {
+        struct nb_work *tree = LIST_FIRST(trees);
+
+        if (tree)
+                LIST_REMOVE(tree, next);
+        return tree;
 }
 
+/* Adds a tree to a heap, which is empty or one tree. */
+static void add_tree(struct nb_waiting *heap, struct nb_work *tree) {
+        struct nb_work *root = take_tree(heap);
+        const bool is_first = !root || is_before(tree, root);
+        struct nb_work *first = is_first ? tree : root, *other = is_first ? root : tree;
+
+        if (other)
+                LIST_INSERT_HEAD(&first->later, other, next);
+        LIST_INSERT_HEAD(heap, first, next);
+}
+
+/* The trees below the work are joined in pairs, then all: O(log n), amortized. */
 static void remove_waiting(struct nb_queue *queue, struct nb_work *work) {
-        nb_sorted_remove(&queue->waiting, compare_times, work);
+        struct nb_waiting pairs = { NULL }, joined = { NULL };
+        struct nb_work *tree;
+
+        LIST_REMOVE(work, next);
+        while ((tree = take_tree(&work->later))) {
+                struct nb_waiting pair = { NULL };
+
+                add_tree(&pair, tree);
+                tree = take_tree(&work->later);
+                if (tree)
+                        add_tree(&pair, tree);
+                tree = take_tree(&pair);
+                LIST_INSERT_HEAD(&pairs, tree, next);
+        }
+        while ((tree = take_tree(&pairs)))
+                add_tree(&joined, tree);
+        tree = take_tree(&joined);
+        if (tree)
+                add_tree(&queue->waiting, tree);
         work->is_waiting = false;
+        queue->n_waiting--;
 }
 
 /* --- Flows --- */
@@ -87,15 +120,17 @@ int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) 
         nb_queue_remove(queue, work);
         work->due_ms = due_ms;
         work->order = queue->order++;
-        work->is_waiting = nb_sorted_add(&queue->waiting, compare_times, work) >= 0;
-        return work->is_waiting ? 0 : -ENOMEM;
+        work->is_waiting = true;
+        queue->n_waiting++;
+        add_tree(&queue->waiting, work);
+        return 0;
 }
 
 /* A flow that has no turn yet has one after all others. */
 static void make_ready(struct nb_queue *queue, uint64_t now_ms) {
         struct nb_work *work;
 
-        while ((work = first_waiting(queue)) && work->due_ms <= now_ms) {
+        while ((work = LIST_FIRST(&queue->waiting)) && work->due_ms <= now_ms) {
                 struct nb_turns *turns = &work->flow->turns[work->is_last];
 
                 remove_waiting(queue, work);
@@ -129,13 +164,12 @@ struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms, bool with
 }
 
 uint64_t nb_queue_due(const struct nb_queue *queue) {
-        const struct nb_work *work = first_waiting(queue);
+        const struct nb_work *work = LIST_FIRST(&queue->waiting);
 
         return work ? work->due_ms : NB_TIME_INFINITE;
 }
 
 void nb_queue_done(struct nb_queue *queue) {
-        free(queue->waiting.items);
         nb_records_done(&queue->flows);
         *queue = (struct nb_queue){ 0 };
 }

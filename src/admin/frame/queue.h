@@ -22,6 +22,8 @@
 #define NB_WORK_RETRY_FIRST_MS 500
 #define NB_WORK_RETRY_CAP_MS 60000
 
+LIST_HEAD(nb_waiting, nb_work);
+
 /* Embedded in the record that the work is about. Zero: not queued. */
 struct nb_work {
         const struct nb_plan_steps *steps;
@@ -33,6 +35,8 @@ struct nb_work {
         uint64_t due_ms;           /* as nb_now_ms() */
         uint64_t order;            /* of work that is due at the same time */
         bool is_waiting;           /* for its time */
+        struct nb_waiting later;   /* then: trees of work that is due after it */
+        LIST_ENTRY(nb_work) next;  /* in such a list */
         bool is_ready;             /* it is due, and waits for its turn */
         TAILQ_ENTRY(nb_work) turn; /* then */
         struct nb_call_slot *slot; /* while it runs or waits for an answer: it is not queued */
@@ -54,8 +58,8 @@ struct nb_turns {
 TAILQ_HEAD(nb_flows, nb_turns);
 
 struct nb_queue {
-        struct nb_sorted waiting; /* by the time at which the work is due */
-        size_t n_ready;
+        struct nb_waiting waiting; /* a pairing heap: its root, the work that is due first */
+        size_t n_waiting, n_ready;
         struct nb_flows turns[2]; /* [is_last] */
         struct nb_records flows;
         uint64_t order;

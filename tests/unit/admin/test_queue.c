@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -32,7 +34,7 @@ static void end(struct nb_queue *queue, struct nb_work *works, size_t n) {
         for (size_t i = 0; i < n; i++)
                 nb_work_done(queue, &works[i]);
         assert_int_equal(queue->flows.sorted.n, 0);
-        assert_int_equal(queue->n_ready + queue->waiting.n, 0);
+        assert_int_equal(queue->n_ready + queue->n_waiting, 0);
         nb_queue_done(queue);
 }
 
@@ -87,6 +89,48 @@ static void moves_and_removes_work(_unused_ void **state) {
                 assert_ptr_equal(take_work(&queue, N_WORKS), &works[i]);
         assert_null(take_work(&queue, N_WORKS));
         end(&queue, works, N_WORKS);
+}
+
+/* In another order than that in which it is put, moved and removed. */
+static void keeps_the_order_whatever_comes_between(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work works[N_WORKS] = { 0 };
+        uint32_t random = 1;
+
+        for (size_t i = 0; i < N_WORKS; i++)
+                put_in_flow(&queue, &works[i], "", i);
+        for (size_t i = 0; i < (size_t)20 * N_WORKS; i++) {
+                struct nb_work *work = &works[(random >> 8) % N_WORKS];
+                uint64_t due_ms = NB_TIME_INFINITE;
+
+                random = random * 1664525 + 1013904223;
+                nb_queue_remove(&queue, work);
+                if (i % 3)
+                        assert_int_equal(nb_queue_put(&queue, work, random % 1000), 0);
+                for (size_t j = 0; j < N_WORKS; j++)
+                        if (works[j].is_waiting && works[j].due_ms < due_ms)
+                                due_ms = works[j].due_ms;
+                assert_true(nb_queue_due(&queue) == due_ms);
+        }
+        end(&queue, works, N_WORKS);
+}
+
+/* With an array that is sorted, this takes 100 times as long. */
+static void a_flood_that_is_woken_takes_little_time(_unused_ void **state) {
+        const size_t n = 200000;
+        struct nb_work *works = calloc(n, sizeof(*works));
+        struct nb_queue queue = { 0 };
+        const clock_t before = clock();
+
+        assert_non_null(works);
+        for (size_t i = 0; i < n; i++)
+                put_in_flow(&queue, &works[i], "", 1000 + i * 7919 % n);
+        for (size_t i = 0; i < n; i++)
+                assert_int_equal(nb_queue_put(&queue, &works[i], 500), 0);
+        assert_ptr_equal(take_work(&queue, 500), &works[0]);
+        assert_true(clock() - before < (clock_t)5 * CLOCKS_PER_SEC);
+        end(&queue, works, n);
+        free(works);
 }
 
 static void work_without_a_flow_is_not_queued(_unused_ void **state) {
@@ -183,6 +227,8 @@ int main(void) {
                 cmocka_unit_test(returns_work_in_order_of_time_then_of_queueing),
                 cmocka_unit_test(does_not_return_work_before_its_time),
                 cmocka_unit_test(moves_and_removes_work),
+                cmocka_unit_test(keeps_the_order_whatever_comes_between),
+                cmocka_unit_test(a_flood_that_is_woken_takes_little_time),
                 cmocka_unit_test(work_without_a_flow_is_not_queued),
                 cmocka_unit_test(a_flood_takes_turns_with_others),
                 cmocka_unit_test(work_keeps_its_turn),
