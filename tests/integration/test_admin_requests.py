@@ -294,6 +294,20 @@ def test_unusable_record(api):
     assert api.run("requests", "approve", "csr-1").returncode == 65 and conditions(api) == []
 
 
+@pytest.mark.parametrize("answer, status", [
+    (faults.PORTAL, 65), (faults.error(409, "Conflict", "not now"), 65), (faults.error(403, "Forbidden", "no"), 77), (faults.INTERNAL, 69),
+], ids=["no JSON", "conflict", "forbidden", "failure"])
+def test_a_record_that_is_not_read_is_never_overridden(api, answer, status):
+    """It may require a proof. --force approves a request only in spite of what is known."""
+    put_token(api)
+    put_csr(api)
+    api.on("get secrets", lambda request: answer(request) if request.place.name.startswith("node-bootstrap-node-") else None)
+    for options in ([], ["--force"]):
+        done = api.run("requests", "approve", "csr-1", *options)
+        assert done.returncode == status and "RecordUnusable" not in done.stderr and "record of node" not in done.stderr, done.stderr
+        assert conditions(api) == []
+
+
 def test_no_node_gets_the_certificate_of_another(api):
     """A compromised node may create requests. Another user may be a way to join of this cluster's own, which --force allows."""
     put_csr(api, "bad", username="system:node:worker-2", groups=["system:nodes"])

@@ -114,6 +114,9 @@ int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, con
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_RECORD, &json, ret_flaw);
 
+        if (node[0] && !plan->reads[NB_READ_RECORD])
+                (void)nb_failure_set(ret_flaw, NB_ANSWER_MALFORMED, 0,
+                                     "the record of node %s was not read", node);
         if (r > 0)
                 nb_node_record_read(&json, ret_record);
         /* The name of a node may be the hash of another one's. */
@@ -205,9 +208,11 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
         if (r >= 0)
                 r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH,
                                   nb_hosts_add_object, hosts, f);
+        if (r < 0)
+                return r;
         hosts->is_incomplete |= r > 0;
         hosts->read_ms = nb_now_ms();
-        return r < 0 ? r : 0;
+        return 0;
 }
 
 /* --- Writing --- */

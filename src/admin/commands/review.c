@@ -158,7 +158,7 @@ static int judge(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_revie
 /* --- Facts that were listed --- */
 
 struct known_item {
-        struct nb_record record; /* key: the name of the Secret, or of the Lease */
+        struct nb_record record;
         union {
                 struct nb_bootstrap_token token;
                 struct nb_node_record node;
@@ -171,7 +171,12 @@ static int keep_item(void *userdata, struct nb_json *json) {
         const char *type = nb_json_string(json, "type"),
                    *name = nb_json_string(json, "metadata.name");
         struct nb_known *known = userdata;
-        struct known_item *item = nb_records_put(&known->items, name ? name : "", sizeof(*item));
+        const bool is_node = type && !strcmp(type, NB_NODE_RECORD_TYPE);
+        /* Objects of different kinds may have the same name. */
+        struct known_item *item = nb_records_put(!type     ? &known->claims
+                                                 : is_node ? &known->nodes
+                                                           : &known->tokens,
+                                                 name ? name : "", sizeof(*item));
         struct nb_json view = *json;
 
         if (!item)
@@ -179,7 +184,7 @@ static int keep_item(void *userdata, struct nb_json *json) {
         view.f = &item->flaw;
         if (!type)
                 (void)nb_claim_read(&view, &item->claim);
-        else if (!strcmp(type, NB_NODE_RECORD_TYPE))
+        else if (is_node)
                 nb_node_record_read(&view, &item->node);
         else {
                 nb_bootstrap_token_read(&view, &item->token);
@@ -202,7 +207,9 @@ int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_
 }
 
 void nb_known_done(struct nb_known *known) {
-        nb_records_done(&known->items);
+        nb_records_done(&known->tokens);
+        nb_records_done(&known->nodes);
+        nb_records_done(&known->claims);
         nb_hosts_done(&known->hosts);
         *known = (struct nb_known){ 0 };
 }
@@ -215,7 +222,7 @@ static const struct nb_node_record *find_record(const struct nb_known *known, co
 
         *ret_flaw = NULL;
         nb_node_record_name(node, name);
-        item = node[0] ? nb_records_find(&known->items, name) : NULL;
+        item = node[0] ? nb_records_find(&known->nodes, name) : NULL;
         if (item && item->flaw.code != NB_NONE)
                 *ret_flaw = item->flaw.detail;
         else if (item && strcmp(item->node.node, node) != 0)
@@ -227,23 +234,25 @@ static const struct nb_node_record *find_record(const struct nb_known *known, co
 static bool is_bound(const struct nb_review *review) {
         const struct nb_bootstrap_token *token = review->facts.token;
 
-        return token && token->node[0] && !strcmp(token->node, review->request.node);
+        return review->request.kind == NB_NODE_REQUEST_CLIENT && token && token->node[0] &&
+               !strcmp(token->node, review->request.node);
 }
 
 /* The token, or the claim, whose name has this prefix. NULL if there is none. */
-static const struct known_item *find_item(const struct nb_known *known, const char *prefix,
+static const struct known_item *find_item(const struct nb_records *records, const char *prefix,
                                           const char *token_id) {
         char name[64];
 
         snprintf(name, sizeof(name), "%s%s", prefix, token_id);
-        return nb_records_find(&known->items, name);
+        return nb_records_find(records, name);
 }
 
 void nb_review_guess(const struct nb_known *known, struct nb_review *review) {
         const struct nb_node_request *request = &review->request;
-        const struct known_item *token = find_item(known, NB_TOKEN_SECRET_NAME_PREFIX,
+        const struct known_item *token = find_item(&known->tokens, NB_TOKEN_SECRET_NAME_PREFIX,
                                                    request->token_id);
-        const struct known_item *claim = find_item(known, NB_CLAIM_NAME_PREFIX, request->token_id);
+        const struct known_item *claim = find_item(&known->claims, NB_CLAIM_NAME_PREFIX,
+                                                   request->token_id);
         struct nb_request_case *facts = &review->facts;
         char reason[NB_SERVING_REASON_SIZE];
 
@@ -333,6 +342,7 @@ static int look_for_user(struct nb_admin *admin, struct nb_review *review, bool 
 static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_review *review,
                       struct nb_failure *f) {
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
+        _cleanup_(nb_json_done) struct nb_json record = { 0 };
         const struct nb_node_request *request = &review->request;
         struct nb_claim claim = { 0 };
         int r;
@@ -341,14 +351,13 @@ static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_re
         if (request->token_id[0])
                 nb_claim_add_read(&plan, request->token_id);
         r = nb_plan_perform(&plan, admin, f);
+        /* The record may require a proof, so --force must not override an answer without it. */
+        if (r >= 0 && plan.reads[NB_READ_RECORD])
+                r = nb_call_read(plan.reads[NB_READ_RECORD], admin, &record, f);
         if (r >= 0)
                 r = nb_look_take(&plan, admin, request, look, f);
         if (r < 0)
                 return r;
-        if (look->record_flaw.code == NB_ADMIN_FORBIDDEN) {
-                *f = look->record_flaw;
-                return -EPERM;
-        }
         review->facts = look->facts;
         review->facts.is_asked = true;
         review->facts.claimed_by = review->user;

@@ -44,7 +44,7 @@ bool nb_review_has_verdict(const char *verdict);
 
 /* What is in the cluster; zero at first. */
 struct nb_known {
-        struct nb_records items; /* tokens, records and claims */
+        struct nb_records tokens, nodes, claims; /* by the name of the Secret, or of the Lease */
         struct nb_policy policy;
         struct nb_failure policy_flaw;
         struct nb_hosts hosts;
