@@ -100,6 +100,16 @@ def test_a_change_is_followed(api, run):
     api.objects.wait(lambda: set(signatures(api)) == {"second"})
 
 
+def test_a_stop_reports_no_error(api, run):
+    """The records of tokens are freed when the signer has ended."""
+    put_info(api)
+    for token_id in ("abc123", "def456"):
+        put_token(api, token_id)
+    process = run("signer")
+    until(lambda: signatures(api).keys() == {"abc123", "def456"}, "both signatures", PATIENCE)
+    assert process.stop() == 0 and not [line for line in process.lines if " error " in line or "memory" in line]
+
+
 def test_what_is_right_is_not_written(api, run):
     """The controller looks again after its watch tells of the unrelated change."""
     put_info(api, **{"jws-kubeconfig-abc123": pki.jws("payload", "abc123", "0123456789abcdef")})

@@ -25,12 +25,13 @@
 #define CHANGE_MAX 512 /* of one key with its value; Kubernetes limits a key to 253 bytes */
 
 void nb_signer_wake(struct nb_controller *controller) {
-        struct nb_signer *signer = &controller->signer;
+        struct nb_work *work = &controller->signer.work;
+        const uint64_t after_ms = nb_backoff_ms(controller->signer.n_written, DELAY_MS,
+                                                DELAY_MAX_MS, nb_random());
 
-        if (!nb_work_is_queued(&signer->work))
-                nb_controller_queue(
-                        controller, &signer->work,
-                        nb_backoff_ms(signer->n_written, DELAY_MS, DELAY_MAX_MS, nb_random()));
+        /* The work may wait longer, since its last run failed. */
+        if (!nb_work_is_queued(work) || work->due_ms > nb_now_ms() + after_ms)
+                nb_controller_queue(controller, work, after_ms);
 }
 
 static void sign_again(void *userdata) {
@@ -282,6 +283,7 @@ static void end_signer(struct nb_controller *controller) {
         nb_controller_drop_work(controller, &controller->signer.work);
         free(controller->signer.content);
         controller->signer.content = NULL;
+        controller->signing = NULL;
 }
 
 const struct nb_part nb_part_signer = {

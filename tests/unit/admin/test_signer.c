@@ -189,6 +189,28 @@ static void a_fight_becomes_slower(void **state _unused_) {
         free(controller);
 }
 
+/* As after failures of the Event SignaturesLeftOut. */
+static void a_token_does_not_wait_for_work_that_has_failed(void **state _unused_) {
+        struct nb_controller *controller = calloc(1, sizeof(*controller));
+        struct nb_work *work;
+        uint64_t due_ms;
+
+        assert_non_null(controller);
+        nb_part_signer.begin(controller);
+        work = &controller->signer.work;
+        nb_controller_queue(controller, work, 60000);
+        nb_part_signer.on_token(controller, NULL, NULL);
+        due_ms = work->due_ms;
+        assert_true(due_ms <= nb_now_ms() + 1000);
+        /* Nor do many tokens delay it. */
+        for (unsigned i = 0; i < 100; i++)
+                nb_part_signer.on_token(controller, NULL, NULL);
+        assert_true(work->due_ms <= due_ms);
+        nb_part_signer.end(controller);
+        nb_queue_done(&controller->queue);
+        free(controller);
+}
+
 /* The change before the Event fails, then the Event. */
 static void what_is_left_out_is_reported_in_the_end(void **state _unused_) {
         struct nb_controller *controller = calloc(1, sizeof(*controller));
@@ -238,6 +260,7 @@ int main(void) {
         CASE(prefers_new_tokens);
         CASE(divides_many);
         CASE(a_fight_becomes_slower);
+        CASE(a_token_does_not_wait_for_work_that_has_failed);
         CASE(what_is_left_out_is_reported_in_the_end);
         return case_run("signer");
 }
