@@ -42,8 +42,8 @@ bool nb_attestation_is_own(const struct nb_secret *key, const char *token_id, co
 int nb_attestation_key_read(const char *pem, size_t len, uint8_t ret_id[static NB_SHA256_SIZE]);
 
 enum nb_attestation_verdict {
+        NB_ATTESTATION_MISSING, /* no block of a known kind, or nothing was verified */
         NB_ATTESTATION_VALID,
-        NB_ATTESTATION_MISSING,  /* no block of a known kind */
         NB_ATTESTATION_INVALID,  /* malformed, or not by this key, or for another request */
         NB_ATTESTATION_UNUSABLE, /* the enrolled key is not a public key */
 };
