@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -115,24 +114,6 @@ static void keeps_the_order_whatever_comes_between(_unused_ void **state) {
         end(&queue, works, N_WORKS);
 }
 
-/* With an array that is sorted, this takes 100 times as long. */
-static void a_flood_that_is_woken_takes_little_time(_unused_ void **state) {
-        const size_t n = 200000;
-        struct nb_work *works = calloc(n, sizeof(*works));
-        struct nb_queue queue = { 0 };
-        const clock_t before = clock();
-
-        assert_non_null(works);
-        for (size_t i = 0; i < n; i++)
-                put_in_flow(&queue, &works[i], "", 1000 + i * 7919 % n);
-        for (size_t i = 0; i < n; i++)
-                assert_int_equal(nb_queue_put(&queue, &works[i], 500), 0);
-        assert_ptr_equal(take_work(&queue, 500), &works[0]);
-        assert_true(clock() - before < (clock_t)5 * CLOCKS_PER_SEC);
-        end(&queue, works, n);
-        free(works);
-}
-
 static void work_without_a_flow_is_not_queued(_unused_ void **state) {
         struct nb_queue queue = { 0 };
         struct nb_work work = { 0 };
@@ -228,7 +209,6 @@ int main(void) {
                 cmocka_unit_test(does_not_return_work_before_its_time),
                 cmocka_unit_test(moves_and_removes_work),
                 cmocka_unit_test(keeps_the_order_whatever_comes_between),
-                cmocka_unit_test(a_flood_that_is_woken_takes_little_time),
                 cmocka_unit_test(work_without_a_flow_is_not_queued),
                 cmocka_unit_test(a_flood_takes_turns_with_others),
                 cmocka_unit_test(work_keeps_its_turn),
