@@ -93,8 +93,8 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
 /* This user cannot read the files, or without the settings their paths are unknown. */
 bool nb_machine_is_unknown(const struct nb_machine_state *state);
 
-/* From when on, and until when, kubelet, or with k3s the refresh, renews the certificate, which
- * there must be. */
+/* The time from which kubelet (with k3s, the refresh) renews the certificate; *ret_until is when
+ * that time ends. There must be a certificate. */
 time_t nb_machine_renewal(const struct nb_machine_state *state, time_t *ret_until);
 
 /* The next start of the service joins, or a join is under way. */

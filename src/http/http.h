@@ -90,7 +90,7 @@ struct nb_http_request {
         size_t max_body; /* limit for the body of a 2xx answer; for a stream, limit for one line */
         uint32_t timeout_ms;  /* for the whole request; 0: no limit except silence_sec */
         uint32_t silence_sec; /* ends the transfer if no data arrives for this time; 0: no limit */
-        bool is_stream;    /* the caller reads the body while it arrives, with nb_http_received() */
+        bool is_stream; /* the caller reads the body while it arrives, with nb_http_received() */
         struct nb_http *next; /* connected to the same server by TCP as soon as the TLS of this
                                  request is done, for its first request; NULL for none. Must stay
                                  until the transfer is over */

@@ -130,8 +130,8 @@ static int build_ca(struct nb_join_files *files, struct nb_swap *file) {
         return 1;
 }
 
-/* kubeadm writes it in a form of its own, and an upgrade removes arguments. Unless other arguments
- * are wanted, a file that is not ours stays without a warning. */
+/* kubeadm formats this file differently, and its upgrade removes arguments. So a file that is not
+ * ours is kept without a warning, unless the arguments have changed. */
 static int build_flags(struct nb_join_files *files, struct nb_swap *file) {
         const char *arguments = files->record.arguments;
 
@@ -453,8 +453,8 @@ static int publish_all(struct nb_join_files *files, struct nb_failure *f) {
 
         if (files->pass != NB_PASS_REFRESH)
                 r = set_aside(files, f);
-        /* It is recognized by the arguments in the record. After a crash between the two, it has
-         * those that the settings want. */
+        /* kubeadm-flags.env comes before the record, by whose arguments it is recognized: after a
+         * crash between the two, it already has the arguments of the settings. */
         if (r >= 0 && files->pass == NB_PASS_REPAIR)
                 r = nb_swap_publish(&files->files[NB_FILE_FLAGS], f);
         /* The record says when the certificate was renewed, so in a renewal it is the last: a crash

@@ -11,9 +11,9 @@
 
 /*
  * Asks the server of `present`, without a credential. Returns 0 if it answers over TLS that its CAs
- * verify, whatever it says. If it does not answer for a minute, asks those in discovery.endpoints:
- * returns 1 for the first that answers so, and in *ret_other a copy of `present` with that server.
- * If none does, fails as the server of `present` did. -ECANCELED.
+ * verify, whatever it says. If it does not answer for a minute, asks the servers in
+ * discovery.endpoints: returns 1 for the first that answers like that, and in *ret_other a copy of
+ * `present` with that server. If none does, fails as the server of `present` did. -ECANCELED.
  */
 int nb_find_other_server(const struct nb_cluster *present, const struct nb_settings *settings,
                          uint64_t deadline_ms, struct nb_cluster *ret_other, struct nb_failure *f);

@@ -47,13 +47,13 @@ int nb_process_run(const struct nb_process *process, struct nb_process_result *r
 
 /* Runs the function in another process of this program, without the descriptors of this one, and
  * kills that process at the timeout: only SIGKILL ends a call that waits for a dead file server. 0;
- * -ETIMEDOUT, at once if too many processes are left; -errno. */
+ * -ETIMEDOUT, at once if too many killed processes have not ended; -errno. */
 int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms);
 
-/* On some file systems, such as FUSE, not even SIGKILL ends a process before the file system
- * answers. It executes nothing more. Whether `pid` is such a process of nb_process_try() in this
- * process, or in one from which it was forked. */
+/* On some file systems, such as FUSE, a killed process ends only when the file system answers, but
+ * executes nothing more. Returns whether `pid` is such a process, started by nb_process_try() in
+ * this process or in one from which it was forked. */
 bool nb_process_is_left(pid_t pid);
 
-/* How many of this process are left now. */
+/* How many such processes, started by this one, have not ended. */
 unsigned nb_process_count_left(void);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * One piece of work in three steps: it reads all that it decides on at once; it judges, without a
+ * One piece of work in three steps: it sends all reads at once; it judges the answers, without a
  * call; then it writes, one call after the other, and starts each call only while the caller may
- * write. No step runs twice, and none waits. If an object has changed since it was read (409), the
- * work begins again with its reads.
+ * write. No step waits. If an object has changed since it was read (409), the work begins again
+ * with its reads.
  */
 
 #include <stdbool.h>

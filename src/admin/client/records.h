@@ -5,9 +5,9 @@
  * Records of objects of the cluster by name. Each record is a struct whose first member is a struct
  * nb_record.
  *
- * After all objects were listed again, the generation shows which records belong to objects that
- * were deleted: nb_records_list() before the first object and after the last one, and
- * nb_records_put() for each of them.
+ * After all objects have been listed again, the generation shows which records belong to deleted
+ * objects. Call nb_records_list() before the first object and after the last one, and
+ * nb_records_put() for each.
  */
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ size_t nb_sorted_place(const struct nb_sorted *sorted, nb_compare *compare, cons
 /* Adds an item that no other one is equal to. 0, -ENOMEM. */
 int nb_sorted_add(struct nb_sorted *sorted, nb_compare *compare, void *item);
 
-/* Does nothing without this item. */
+/* Removes the item if it is there. */
 void nb_sorted_remove(struct nb_sorted *sorted, nb_compare *compare, const void *item);
 
 struct nb_record {

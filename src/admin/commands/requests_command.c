@@ -433,8 +433,8 @@ static int decide_request(struct requests *requests, const char *name, bool is_r
                 r = try_request(requests, name, is_rehearsal, f);
         return r == -EAGAIN && f->code == NB_NONE
                        ? nb_failure_set_http(f, NB_ADMIN_CONFLICT, 409,
-                                             "CSR %s: the API server refuses the claim of its "
-                                             "token, and there is no claim",
+                                             "CSR %s: the API server did not accept the claim of "
+                                             "its token, although none exists",
                                              name)
                        : r;
 }

@@ -182,7 +182,7 @@ static int begin_signing(void *userdata _unused_, struct nb_plan *plan) {
         "cluster-info has room for %d signatures; the oldest %zd tokens are left out, and cannot " \
         "be used for discovery"
 
-/* Once, until there is room again. The Event counts as written when the API server has answered. */
+/* Reports once, until there is room again. An Event that the API server refuses is not repeated. */
 static void report_left_out(struct nb_controller *controller, struct nb_json *cluster_info,
                             struct nb_plan *plan) {
         struct nb_signer *signer = &controller->signer;
@@ -242,8 +242,8 @@ static int note_signatures(void *userdata, struct nb_plan *plan _unused_,
         struct nb_controller *controller = userdata;
         struct nb_signer *signer = &controller->signer;
 
-        /* Whoever may not create Events still signs. After another failure, the work is tried
-         * again, with all of it that is not written yet. */
+        /* A signer that may not create Events still signs. After another failure, the work is
+         * tried again, with what is not written yet. */
         if (r < 0 && f->code != NB_ADMIN_FORBIDDEN && f->code != NB_ADMIN_REFUSED)
                 return r;
         if (nb_event_is_written(call, r, f)) {

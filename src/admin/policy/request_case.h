@@ -40,7 +40,7 @@ struct nb_request_case {
         const struct nb_policy *policy;
         const char *policy_flaw;             /* why the policy cannot be used; NULL if it can */
         const struct nb_node_record *record; /* NULL: there is none */
-        const char *record_flaw;             /* the same for the record */
+        const char *record_flaw;             /* why the record cannot be used; NULL if it can */
         const struct nb_node_facts *node;    /* NULL: there is no Node of this name */
 
         /* For a client certificate. */

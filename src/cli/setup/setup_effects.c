@@ -38,7 +38,7 @@ static void explain_edit(const struct nb_record *record, const char *arguments, 
                          remove.len > 0 ? "remove " : "", remove.len > 0 ? remove.data : "");
 }
 
-/* What the Node has now, only the API server knows. */
+/* Only the API server knows what the Node has now. */
 static void explain_node(const struct nb_record *record, const char *arguments,
                          struct nb_buffer *ret) {
         static const char *const once[] = { "--register-with-taints=", "--node-labels=",
