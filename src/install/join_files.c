@@ -131,14 +131,17 @@ static int build_ca(struct nb_join_files *files, struct nb_swap *file) {
 }
 
 /* kubeadm formats this file differently, and its upgrade removes arguments. So a file that is not
- * ours is kept without a warning, unless the arguments have changed. */
+ * ours is kept without a warning, unless the arguments have changed. Without a kubeconfig, a crash
+ * may have left the file of the join before. */
 static int build_flags(struct nb_join_files *files, struct nb_swap *file) {
         const char *arguments = files->record.arguments;
+        const struct nb_secret *present = &files->present[NB_FILE_FLAGS];
 
         nb_flags_file_format(arguments, &file->text);
-        return arguments[0] && (files->pass == NB_PASS_JOIN ||
-                                nb_flags_file_is(text_of(&files->present[NB_FILE_FLAGS]), "") ||
-                                strcmp(arguments, files->previous->arguments) != 0);
+        return arguments[0] &&
+               (files->pass == NB_PASS_JOIN || nb_flags_file_is(text_of(present), "") ||
+                strcmp(arguments, files->previous->arguments) != 0 ||
+                (is_kubeconfig_lost(files) && is_hash_ours(files->previous, present)));
 }
 
 static int build_instance(struct nb_join_files *files, struct nb_swap *file) {
@@ -255,8 +258,9 @@ bool nb_join_files_is_ours(const struct nb_join_files *files, enum nb_join_file 
         if (i == NB_FILE_FLAGS && present->len > 0 && files->previous->arguments[0] &&
             nb_flags_file_is(present->data, files->previous->arguments))
                 return true;
-        /* After a join, an older text of ours has been put back by somebody. */
-        if (i == NB_FILE_FLAGS && (files->pass == NB_PASS_REPAIR || files->pass == NB_PASS_REFRESH))
+        /* On a machine that has joined, somebody has put an older text of ours back. */
+        if (i == NB_FILE_FLAGS && files->pass != NB_PASS_JOIN && files->node &&
+            !is_kubeconfig_lost(files))
                 return false;
         /* kubelet's rotation replaces the link. */
         return i == NB_FILE_LINK || nb_join_file_rows[i].is_own ||

@@ -19,8 +19,9 @@
  *      the previous files are removed
  *
  * The record has the SHA-256 of each file that a pass writes, and of the file of ours that it
- * replaces. So after a crash between record and file, either is known as ours. After a power cut,
- * kubelet has the old kubeconfig with all files that it refers to, or none, or the new one.
+ * replaces. So after a crash between record and file, either is known as ours (kubeadm-flags.env,
+ * on a machine that has joined, by its arguments). After a power cut, kubelet has the old
+ * kubeconfig with all files that it refers to, or none, or the new one.
  *
  * If a step fails, the ones before it are undone, and the old kubeconfig comes back last: a node
  * that worked continues to work. That is impossible only if a file system cannot exchange files.

@@ -64,6 +64,8 @@ static const char usage[] = "install [OPTION...]\n\n"
         200 /* exit statuses from here on are those of systemd (systemd.exec(5)) */
 
 #define WAIT_MS 1000 /* other commands get the lock */
+#define LEFT_MS \
+        30000 /* for an attempt that no signal ends: another file system may be there by now */
 
 /* Before the first child, after the one that reads metadata, and after another one. */
 enum step { BEGIN, SETTLED, END };
@@ -409,7 +411,7 @@ static void stop(_unused_ int signal) {
 static int begin(const struct arguments *arguments, struct nb_install *install,
                  struct nb_failure *f) {
         const char *directory = arguments->sources->config_directory;
-        uint64_t begun_ms = nb_now_ms();
+        uint64_t begun_ms = nb_now_ms(), tried_ms;
         bool is_waiting = false;
         int kind;
 
@@ -434,9 +436,11 @@ static int begin(const struct arguments *arguments, struct nb_install *install,
                 arguments->sources->is_keeping = true;
                 arguments->sources->config_directory = directory;
                 nb_failure_clear(f);
+                tried_ms = nb_now_ms();
                 do
                         (void)poll(NULL, 0, WAIT_MS);
-                while (nb_process_count_left() > 0 && nb_now_ms() - begun_ms < timeout_ms);
+                while (nb_process_count_left() > 0 && nb_now_ms() - tried_ms < LEFT_MS &&
+                       nb_now_ms() - begun_ms < timeout_ms);
         }
         if (is_waiting && kind >= 0)
                 nb_tell_heard(arguments->teller, "");

@@ -189,6 +189,34 @@ static void knows_its_own_files(void **state) {
         folder_remove(&folder);
 }
 
+/* A reset, and a repair after a crash between the record of a join and its other files, too; but
+ * not on a machine that has joined: somebody has put the file back. */
+static void knows_older_arguments(void **state) {
+        static const struct {
+                enum nb_node_state state;
+                bool has_node, is_ours;
+        } cases_of[] = { { NB_NODE_STATE_USABLE, true, false },
+                         { NB_NODE_STATE_WITHOUT_KUBECONFIG, true, true },
+                         { NB_NODE_STATE_USABLE, false, true } };
+        _cleanup_(nb_record_done) struct nb_record record = { 0 };
+
+        folder_skip_without_lookup();
+        put_before(&(struct files_case){ "", .is_joined = true });
+        assert_int_equal(read_previous(&record), 1);
+        (void)snprintf(record.arguments, sizeof(record.arguments), "--a=2");
+        for (size_t i = 0; i < N_ELEMENTS(cases_of); i++) {
+                struct nb_node node = { .inspection = { .state = cases_of[i].state } };
+                struct nb_join_files *files = nb_join_files_new(&context, NB_PASS_REPAIR, &record);
+
+                assert_non_null(files);
+                files->node = cases_of[i].has_node ? &node : NULL;
+                assert_int_equal(nb_join_files_read(files, NB_FILE_FLAGS), 0);
+                assert_int_equal(nb_join_files_is_ours(files, NB_FILE_FLAGS), cases_of[i].is_ours);
+                nb_join_files_freep(&files);
+        }
+        folder_remove(&folder);
+}
+
 /* The record has room for some hashes only, and each new CA adds one. */
 static void forgets_no_file_that_is_there(void **state) {
         struct nb_accepted accepted = { 0 };
@@ -233,6 +261,7 @@ int main(void) {
         CASES(cases, undoes);
         CASES(cases, completes);
         CASE(knows_its_own_files);
+        CASE(knows_older_arguments);
         CASE(forgets_no_file_that_is_there);
         return case_run("install join files");
 }
