@@ -63,6 +63,11 @@ def now():
     return datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
 
 
+def begin(cert):
+    """From when on it is valid, as now()."""
+    return cert.not_valid_before_utc.replace(tzinfo=None) if hasattr(cert, "not_valid_before_utc") else cert.not_valid_before
+
+
 def spki(public_key):
     return public_key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 

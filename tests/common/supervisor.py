@@ -51,7 +51,7 @@ def hash_ca(cacerts, root=None):
 
 def since(ca):
     """The certificates of this CA are valid as long as the CA itself."""
-    return (ca.cert.not_valid_before - pki.now()).total_seconds()
+    return (pki.begin(ca.cert) - pki.now()).total_seconds()
 
 
 def is_address(text):
