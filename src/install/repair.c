@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "install/join_files.h"
 #include "install/repair.h"
+#include "install/runtime.h"
 #include "node_state/flags.h"
 #include "node_state/machine_facts.h"
 #include "state_files/refresh_settings.h"
@@ -25,12 +26,23 @@ static void report(const struct nb_join_files *files) {
                                files->files[i].path);
 }
 
-/* The settings may have changed since the join. */
-static int renew_arguments(const struct nb_settings *settings, struct nb_record *record) {
+/* The settings may have changed since the join. kubelet's program is examined only then: reading it
+ * takes long. */
+static int renew_arguments(const struct nb_context *context, struct nb_record *record) {
         _cleanup_(nb_buffer_done) struct nb_buffer words = NB_BUFFER_INIT(
                 sizeof(record->arguments) - 1);
+        struct nb_runtime runtime = { .is_remote_needed = nb_flags_are_remote(record->arguments) };
+        int r;
 
-        if (record->arguments[0] && nb_flags_renew(settings, record, &words))
+        if (!record->arguments[0] ||
+            !nb_flags_renew(&context->settings, record, runtime.is_remote_needed, &words))
+                return words.error;
+        r = nb_runtime_find(context, &runtime);
+        if (r < 0)
+                return r;
+        words.len = 0;
+        (void)nb_flags_renew(&context->settings, record, runtime.is_remote_needed, &words);
+        if (words.error >= 0)
                 NB_TEXT_COPY(record->arguments, words.data);
         return words.error;
 }
@@ -55,7 +67,7 @@ int nb_repair(const struct nb_context *context, const struct nb_node *node, stru
                 NB_TEXT_COPY(files->record.runtime_endpoint, socket);
         if (nb_refresh_settings_keep(&context->settings, &files->record) < 0 ||
             (!files->is_env_only && !context->is_recalled &&
-             renew_arguments(&context->settings, &files->record) < 0))
+             renew_arguments(context, &files->record) < 0))
                 return nb_failure_set_memory(f);
         r = nb_join_files_write(files, f);
         if (r >= 0)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
@@ -17,6 +18,8 @@
 
 #define SCHEME "unix://"
 #define KEY NB_KUBELET_ENDPOINT_KEY ": \""
+/* kubelet's help for --container-runtime, up to 1.23. */
+#define DOCKER_HELP "Possible values: 'docker', 'remote'"
 
 /* In the order of kubeadm (cmd/kubeadm/app/constants/constants_unix.go). The first one is also
  * kubelet's default. */
@@ -102,25 +105,62 @@ static void find_socket(const struct nb_context *context, char ret[static NB_SET
                        found, ret);
 }
 
-int nb_runtime_find_by_unit(const struct nb_context *context, const struct nb_unit *unit,
-                            char ret[static NB_SETTINGS_PATH_MAX]) {
-        int r = read_kubelet(context, unit, ret);
+/* Not mmap(2): reading a mapped file that is replaced or truncated meanwhile is fatal (SIGBUS). */
+static bool has_text(int fd, const char *text) {
+        char data[64 * 1024];
+        size_t text_len = strlen(text), len = 0;
+        ssize_t n;
 
-        if (r >= 0 && !ret[0])
-                find_socket(context, ret);
-        return r;
+        while ((n = TEMP_FAILURE_RETRY(read(fd, data + len, sizeof(data) - len))) > 0) {
+                len += (size_t)n;
+                if (memmem(data, len, text, text_len))
+                        return true;
+                /* The text may begin at the end of this piece. */
+                if (len >= text_len) {
+                        memmove(data, data + len - text_len + 1, text_len - 1);
+                        len = text_len - 1;
+                }
+        }
+        return false;
 }
 
-int nb_runtime_find(const struct nb_context *context, char ret[static NB_SETTINGS_PATH_MAX]) {
+/* Kubernetes 1.24 removed the code for Docker. kubelet is not run to ask for its version. */
+static bool has_docker(const struct nb_context *context, const struct nb_unit *unit) {
+        _cleanup_(nb_closep) int fd = -1;
+        const char *path = nb_unit_next(unit, NB_UNIT_COMMAND, NULL);
+        struct stat st;
+
+        if (path)
+                fd = nb_path_open(context->root_fd, path, O_RDONLY | O_NONBLOCK);
+        return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && has_text(fd, DOCKER_HELP);
+}
+
+int nb_runtime_find_by_unit(const struct nb_context *context, const struct nb_unit *unit,
+                            struct nb_runtime *ret_runtime) {
+        struct nb_runtime runtime = { 0 };
+        int r;
+
+        copy_endpoint(context->settings.cri_socket, runtime.endpoint);
+        runtime.is_remote_needed = (runtime.endpoint[0] || ret_runtime->is_remote_needed) &&
+                                   has_docker(context, unit);
+        if (!runtime.endpoint[0]) {
+                r = read_kubelet(context, unit, runtime.endpoint);
+                if (r < 0)
+                        return r;
+        }
+        if (!runtime.endpoint[0])
+                find_socket(context, runtime.endpoint);
+        *ret_runtime = runtime;
+        return 0;
+}
+
+int nb_runtime_find(const struct nb_context *context, struct nb_runtime *ret_runtime) {
         _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
 
-        copy_endpoint(context->settings.cri_socket, ret);
-        if (ret[0])
-                return 0;
         /* With --root, the systemd that runs is not that of the machine. */
         if (context->root_fd < 0 && nb_kubelet_show(&unit) == -ENOMEM)
                 return -ENOMEM;
-        return nb_runtime_find_by_unit(context, &unit, ret);
+        return nb_runtime_find_by_unit(context, &unit, ret_runtime);
 }
 
 void nb_instance_format(const char *endpoint, struct nb_buffer *ret) {

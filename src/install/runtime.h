@@ -13,18 +13,27 @@
  *      kubelet's default: at boot, the runtime may not run yet
  */
 
+#include <stdbool.h>
+
 #include "base/buffer.h"
 #include "node_state/context.h"
 #include "systemd/unit.h"
 
 #define NB_INSTANCE_FILE "instance-config.yaml"
 
-/* "unix:///run/containerd/containerd.sock". 0 or -ENOMEM. */
-int nb_runtime_find(const struct nb_context *context, char ret[static NB_SETTINGS_PATH_MAX]);
+struct nb_runtime {
+        char endpoint[NB_SETTINGS_PATH_MAX]; /* unix:///run/containerd/containerd.sock */
+        bool is_remote_needed; /* kubelet.criSocket is set, or this was true before the call, and
+                                  kubelet is older than 1.24: it uses Docker, unless an argument
+                                  says otherwise */
+};
 
-/* The same without kubelet.criSocket, and without asking systemd. `ret` begins as "". */
+/* 0 or -ENOMEM. */
+int nb_runtime_find(const struct nb_context *context, struct nb_runtime *ret_runtime);
+
+/* The same, without asking systemd. */
 int nb_runtime_find_by_unit(const struct nb_context *context, const struct nb_unit *unit,
-                            char ret[static NB_SETTINGS_PATH_MAX]);
+                            struct nb_runtime *ret_runtime);
 
 /* Appends the contents of the file with this endpoint, as kubeadm writes them. */
 void nb_instance_format(const char *endpoint, struct nb_buffer *ret);

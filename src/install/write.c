@@ -24,11 +24,13 @@
 /* What kubelet's files are built from. 0; -E2BIG, -ENOMEM. */
 static int record_kubelet(struct nb_record *record, const struct nb_context *context) {
         struct nb_buffer words = NB_BUFFER_IN(record->arguments);
-        int r = nb_runtime_find(context, record->runtime_endpoint);
+        struct nb_runtime runtime = { 0 };
+        int r = nb_runtime_find(context, &runtime);
 
         if (r < 0)
                 return r;
-        nb_flags_format(&context->settings, context->node_name, &words);
+        NB_TEXT_COPY(record->runtime_endpoint, runtime.endpoint);
+        nb_flags_format(&context->settings, context->node_name, runtime.is_remote_needed, &words);
         return words.error;
 }
 

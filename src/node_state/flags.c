@@ -9,6 +9,7 @@
 #define KEY "KUBELET_KUBEADM_ARGS"
 #define OVERRIDE "--hostname-override="
 #define PROVIDER_ID "provider-id"
+#define REMOTE "container-runtime=remote"
 #define BLANKS " \t\r\n"
 
 static bool has_extra_argument(const struct nb_settings *settings, const char *begin) {
@@ -32,7 +33,8 @@ static void append_argument(struct nb_buffer *ret, const char *name, const char 
  * kubelet accepts, that no version of kubeadm removes, and whose value cannot differ from what
  * kubelet uses: its certificate has this name.
  */
-void nb_flags_format(const struct nb_settings *settings, const char *node, struct nb_buffer *ret) {
+void nb_flags_format(const struct nb_settings *settings, const char *node, bool is_remote_needed,
+                     struct nb_buffer *ret) {
         const char *const own[][2] = {
                 { "container-runtime-endpoint", settings->cri_socket },
                 { "hostname-override", node },
@@ -40,6 +42,8 @@ void nb_flags_format(const struct nb_settings *settings, const char *node, struc
                   has_extra_argument(settings, PROVIDER_ID "=") ? "" : settings->provider_id },
         };
 
+        if (is_remote_needed && settings->cri_socket[0] && !has_extra_argument(settings, REMOTE))
+                nb_buffer_append_string(ret, "--" REMOTE);
         for (size_t i = 0; i < N_ELEMENTS(own); i++)
                 append_argument(ret, own[i][0], own[i][1]);
         for (unsigned i = 0; i < settings->n_taints; i++)
@@ -110,6 +114,7 @@ static enum nb_setting find_setting(const char *word) {
                 const char *begin;
                 enum nb_setting setting;
         } own[] = {
+                { "--" REMOTE, NB_SETTING_CRI_SOCKET },
                 { "--container-runtime-endpoint=", NB_SETTING_CRI_SOCKET },
                 { "--" PROVIDER_ID "=", NB_SETTING_PROVIDER_ID },
                 { "--register-with-taints=", NB_SETTING_TAINTS },
@@ -141,18 +146,24 @@ static bool are_equal(const char *a, const char *b) {
         return missing.error == 0;
 }
 
+bool nb_flags_are_remote(const char *arguments) {
+        return strstr(arguments, "--" REMOTE);
+}
+
 bool nb_flags_renew(const struct nb_settings *settings, const struct nb_record *record,
-                    struct nb_buffer *ret) {
+                    bool is_remote_needed, struct nb_buffer *ret) {
         bool is_partial = record->metadata[0] ||
                           (!nb_setting_is_set(settings, NB_SETTING_ENDPOINTS) &&
                            !nb_setting_is_set(settings, NB_SETTING_DISCOVERY_FILE));
         size_t len = 0;
 
-        nb_flags_format(settings, record->node, ret);
+        nb_flags_format(settings, record->node, is_remote_needed, ret);
         for (const char *word = NULL;
              is_partial && ret->data && (word = next_word(record->arguments, word, &len));)
                 if (!nb_setting_is_set(settings, find_setting(word)) &&
-                    !has_name(ret->data, word, len))
+                    !has_name(ret->data, word, len) &&
+                    (is_remote_needed || len != strlen("--" REMOTE) ||
+                     memcmp(word, "--" REMOTE, len) != 0))
                         nb_buffer_printf(ret, " %.*s", (int)len, word);
         return ret->error >= 0 && !are_equal(record->arguments, ret->data);
 }

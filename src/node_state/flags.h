@@ -5,7 +5,8 @@
  * kubelet's arguments in kubeadm-flags.env, as kubeadm join writes them (kubernetes
  * cmd/kubeadm/app/phases/kubelet/flags.go):
  *
- *      kubelet.criSocket       --container-runtime-endpoint
+ *      kubelet.criSocket       --container-runtime-endpoint, and --container-runtime=remote for a
+ *                              kubelet before 1.24
  *      the node name           --hostname-override
  *      kubelet.providerID      --provider-id
  *      node.taints             --register-with-taints
@@ -22,8 +23,9 @@
 #define NB_FLAGS_FILE "kubeadm-flags.env"
 #define NB_FLAGS_MAX (64 * 1024)
 
-/* Appends "--a=b --c=d". */
-void nb_flags_format(const struct nb_settings *settings, const char *node, struct nb_buffer *ret);
+/* Appends "--a=b --c=d". `is_remote_needed`: see install/runtime.h. */
+void nb_flags_format(const struct nb_settings *settings, const char *node, bool is_remote_needed,
+                     struct nb_buffer *ret);
 
 /*
  * The same after a join. Returns whether these arguments differ from those in the record. Of those,
@@ -32,7 +34,10 @@ void nb_flags_format(const struct nb_settings *settings, const char *node, struc
  * credential of the first boot alone.
  */
 bool nb_flags_renew(const struct nb_settings *settings, const struct nb_record *record,
-                    struct nb_buffer *ret);
+                    bool is_remote_needed, struct nb_buffer *ret);
+
+/* Whether they are for a kubelet that uses Docker otherwise. */
+bool nb_flags_are_remote(const char *arguments);
 
 /* Appends the contents of the file with these arguments. */
 void nb_flags_file_format(const char *arguments, struct nb_buffer *ret);

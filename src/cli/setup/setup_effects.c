@@ -62,8 +62,10 @@ bool nb_setup_explain(const struct nb_record *record, const char *file,
                       const struct nb_settings *settings, struct nb_buffer *ret) {
         _cleanup_(nb_buffer_done) struct nb_buffer arguments = NB_BUFFER_INIT(NB_FLAGS_MAX);
         bool is_ours = nb_flags_file_is(file, record->arguments) || nb_flags_file_is(file, "");
+        /* `kubeadm upgrade` has removed this one for a newer kubelet. */
+        bool is_remote = nb_flags_are_remote(is_ours ? record->arguments : file);
 
-        if (!record->arguments[0] || !nb_flags_renew(settings, record, &arguments))
+        if (!record->arguments[0] || !nb_flags_renew(settings, record, is_remote, &arguments))
                 return false;
         if (is_ours)
                 nb_buffer_append_string(ret, NB_SETUP_UNIT

@@ -4,12 +4,17 @@
 #include "lookup.h"
 
 #define DEFAULT "unix:///run/containerd/containerd.sock"
+#define HELP \
+        "\x7f" \
+        "ELF The container runtime to use. Possible value"
+
 struct runtime_case {
         const char *name;
         const char *command, *environment; /* ExecStart=; Environment=: words */
-        const char *config;                /* /config; NULL: none */
+        const char *binary, *config;       /* /bin/kubelet, /config; NULL: none */
         const char *file;                  /* named by EnvironmentFile= */
-        const char *expected;
+        const char *cri_socket, *expected;
+        bool is_remote_needed;
 };
 
 static struct runtime_case cases[] = {
@@ -48,6 +53,20 @@ static struct runtime_case cases[] = {
           .expected = DEFAULT },
         { "the configuration file that an argument names", .config = "containerRuntimeEndpoint: /d",
           .command = "/bin/kubelet --config=/config", .expected = "unix:///d" },
+        { "the setting", .cri_socket = "unix:///s",
+          .command = "/bin/kubelet --container-runtime-endpoint=unix:///a",
+          .expected = "unix:///s" },
+        { "the setting and a kubelet of 1.23", .cri_socket = "unix:///s",
+          .binary = HELP "s: 'docker', 'remote'.", .command = "/bin/kubelet --v=2",
+          .expected = "unix:///s", .is_remote_needed = true },
+        { "the setting and a kubelet of 1.24", .cri_socket = "unix:///s",
+          .binary = HELP ": 'remote'.", .command = "/bin/kubelet --v=2", .expected = "unix:///s" },
+        { "the setting and an empty kubelet", .cri_socket = "unix:///s", .binary = "",
+          .command = "/bin/kubelet --v=2", .expected = "unix:///s" },
+        { "the setting and a folder as kubelet", .cri_socket = "unix:///s", .binary = "x",
+          .command = "/bin --v=2", .expected = "unix:///s" },
+        { "a kubelet of 1.23 and no setting", .binary = HELP "s: 'docker', 'remote'.",
+          .command = "/bin/kubelet --v=2", .expected = DEFAULT },
 };
 
 static void add_words(struct nb_unit *unit, enum nb_unit_list list, const char *words) {
@@ -64,7 +83,7 @@ static void add_words(struct nb_unit *unit, enum nb_unit_list list, const char *
 static void finds_the_socket(void **state) {
         const struct runtime_case *c = *state;
         struct nb_context context = { 0 };
-        char endpoint[NB_SETTINGS_PATH_MAX] = "";
+        struct nb_runtime runtime = { 0 };
         struct folder folder;
         struct nb_unit unit = { 0 };
         char path[sizeof(folder.path) + sizeof("/file")];
@@ -73,6 +92,10 @@ static void finds_the_socket(void **state) {
         folder_make(&folder);
         context.root_fd = folder.fd;
         nb_settings_init(&context.settings);
+        if (c->cri_socket)
+                strcpy(context.settings.cri_socket, c->cri_socket);
+        if (c->binary)
+                folder_put(&folder, "/bin/kubelet", c->binary);
         if (c->config)
                 folder_put(&folder, "/config", c->config);
         if (c->file)
@@ -81,20 +104,57 @@ static void finds_the_socket(void **state) {
         add_words(&unit, NB_UNIT_COMMAND, c->command);
         add_words(&unit, NB_UNIT_ENVIRONMENT, c->environment);
         add_words(&unit, NB_UNIT_ENVIRONMENT_FILES, path);
-        assert_int_equal(nb_runtime_find_by_unit(&context, &unit, endpoint), 0);
+        assert_int_equal(nb_runtime_find_by_unit(&context, &unit, &runtime), 0);
         nb_unit_done(&unit);
-        assert_string_equal(endpoint, c->expected);
+        assert_string_equal(runtime.endpoint, c->expected);
+        assert_int_equal(runtime.is_remote_needed, c->is_remote_needed);
         folder_remove(&folder);
 }
 
-static void the_setting_wins(void **state) {
-        struct nb_context context = { .root_fd = -1 };
-        char endpoint[NB_SETTINGS_PATH_MAX];
+static bool is_truncated;
 
-        (void)state;
-        strcpy(context.settings.cri_socket, "unix:///s");
-        assert_int_equal(nb_runtime_find(&context, endpoint), 0);
-        assert_string_equal(endpoint, "unix:///s");
+/* Whoever replaces kubelet truncates its file. */
+int fstat(int fd, struct stat *st) {
+        char path[64];
+        int r = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (is_truncated && S_ISREG(st->st_mode))
+                assert_int_equal(truncate(path, 0), 0);
+        return r;
+}
+
+static bool is_remote_needed(const struct folder *folder) {
+        struct nb_context context = { .root_fd = folder->fd };
+        struct nb_unit unit = { 0 };
+        struct nb_runtime runtime = { 0 };
+
+        add_words(&unit, NB_UNIT_COMMAND, "/bin/kubelet --v=2");
+        nb_settings_init(&context.settings);
+        (void)snprintf(context.settings.cri_socket, sizeof(context.settings.cri_socket),
+                       "unix:///s");
+        assert_int_equal(nb_runtime_find_by_unit(&context, &unit, &runtime), 0);
+        nb_unit_done(&unit);
+        return runtime.is_remote_needed;
+}
+
+static void reads_kubelet_in_pieces(void **state) {
+        static const char help[] = HELP "s: 'docker', 'remote'.";
+        static char binary[200000];
+        struct folder folder;
+
+        folder_skip_without_lookup();
+        folder_make(&folder);
+        for (size_t at = 65536 - sizeof(help); at <= 65536 + 1; at++) {
+                memset(binary, 'x', sizeof(binary) - 1);
+                memcpy(binary + at, help, sizeof(help) - 1);
+                folder_put(&folder, "/bin/kubelet", binary);
+                assert_true(is_remote_needed(&folder));
+        }
+        is_truncated = true;
+        assert_false(is_remote_needed(&folder));
+        is_truncated = false;
+        folder_remove(&folder);
 }
 
 struct socket_case {
@@ -116,8 +176,9 @@ static void finds_a_socket_that_is_there(void **state) {
                                              "/run/crio/crio.sock", "/run/cri-dockerd.sock" };
         const struct socket_case *c = *state;
         struct nb_context context = { 0 };
+        struct nb_runtime runtime = { 0 };
         struct folder folder;
-        char path[PATH_MAX], endpoint[NB_SETTINGS_PATH_MAX];
+        char path[PATH_MAX];
 
         folder_skip_without_lookup();
         folder_make(&folder);
@@ -128,8 +189,9 @@ static void finds_a_socket_that_is_there(void **state) {
                 if (c->is_there[i])
                         assert_int_equal(mknod(path, S_IFSOCK | 0600, 0), 0);
         }
-        assert_int_equal(nb_runtime_find(&context, endpoint), 0);
-        assert_string_equal(endpoint, c->expected);
+        assert_int_equal(nb_runtime_find(&context, &runtime), 0);
+        assert_string_equal(runtime.endpoint, c->expected);
+        assert_false(runtime.is_remote_needed);
         folder_remove(&folder);
 }
 
@@ -144,7 +206,7 @@ static void formats_the_file(void **state) {
 int main(void) {
         CASES(cases, finds_the_socket);
         CASES(sockets, finds_a_socket_that_is_there);
-        CASE(the_setting_wins);
+        CASE(reads_kubelet_in_pieces);
         CASE(formats_the_file);
         return case_run("install runtime");
 }

@@ -10,6 +10,7 @@ struct flags_case {
         const char *name;
         const char *taints[3], *extra[3];
         const char *cri_socket, *provider_id;
+        bool is_remote_needed;
         const char *expected;
 };
 
@@ -21,10 +22,14 @@ static struct flags_case cases[] = {
         { "the socket of the container runtime", .cri_socket = "unix:///run/crio/crio.sock",
           .expected = "--container-runtime-endpoint=unix:///run/crio/crio.sock "
                       "--hostname-override=a" },
-        { "an old kubelet that the settings tell not to use Docker",
-          .cri_socket = "unix:///run/x.sock", .extra = { "container-runtime=remote" },
+        { "a kubelet with Docker", .cri_socket = "unix:///run/x.sock", .is_remote_needed = true,
+          .expected = "--container-runtime=remote --container-runtime-endpoint=unix:///run/x.sock "
+                      "--hostname-override=a" },
+        { "a kubelet with Docker that the settings configure", .cri_socket = "unix:///run/x.sock",
+          .is_remote_needed = true, .extra = { "container-runtime=remote" },
           .expected = "--container-runtime-endpoint=unix:///run/x.sock --hostname-override=a "
                       "--container-runtime=remote" },
+        { "Docker", .is_remote_needed = true, .expected = "--hostname-override=a" },
         { "all of them", .taints = { "a:NoSchedule" },
           .extra = { "v-x=1", "v=4", "cgroup-driver=systemd" }, .cri_socket = "unix:///run/x.sock",
           .expected = "--container-runtime-endpoint=unix:///run/x.sock --hostname-override=a "
@@ -59,7 +64,7 @@ static void formats_arguments(void **state) {
         struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX), file = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
         make(c, &settings);
-        nb_flags_format(&settings, "a", &text);
+        nb_flags_format(&settings, "a", c->is_remote_needed, &text);
         assert_string_equal(text.data, c->expected);
         nb_flags_file_format(c->expected, &file);
         assert_true(nb_flags_file_is(file.data, c->expected));
@@ -181,6 +186,9 @@ static struct renew_case renew[] = {
           "aws", AT "kubelet: {extraArgs: [v=4]}", NAME " --v=4 --provider-id=aws:///a" },
         { "renew: the provider ID of metadata is replaced", NAME " --provider-id=aws:///a", "aws",
           AT "kubelet: {extraArgs: ['provider-id=aws:///b']}", NAME " --provider-id=aws:///b" },
+        { "renew: kubelet does not know Docker any more",
+          "--container-runtime=remote --container-runtime-endpoint=unix:///s " NAME, "aws",
+          AT "kubelet: {extraArgs: [v=4]}", NAME " --v=4 --container-runtime-endpoint=unix:///s" },
 };
 
 static void renews_arguments(void **state) {
@@ -197,7 +205,7 @@ static void renews_arguments(void **state) {
         (void)strcpy(record.metadata, c->metadata);
         nb_settings_init(&settings);
         assert_int_equal(nb_settings_merge(&settings, &source, document, strlen(document), &f), 0);
-        assert_int_equal(nb_flags_renew(&settings, &record, &text), c->after != NULL);
+        assert_int_equal(nb_flags_renew(&settings, &record, false, &text), c->after != NULL);
         if (c->after)
                 assert_string_equal(text.data, c->after);
         nb_buffer_done(&text);
@@ -219,7 +227,7 @@ static void all_that_settings_hold(void **state) {
         memset(settings->provider_id, '/', NB_SETTINGS_PROVIDER_ID_SIZE - 1);
         settings->n_taints = NB_SETTINGS_TAINTS_MAX;
         settings->n_extra_args = NB_SETTINGS_EXTRA_ARGS_MAX;
-        nb_flags_format(settings, "a", &text);
+        nb_flags_format(settings, "a", true, &text);
         assert_true(text.len >
                     NB_SETTINGS_TAINTS_MAX * (NB_SETTINGS_TAINT_SIZE - 1) +
                             NB_SETTINGS_EXTRA_ARGS_MAX * (NB_SETTINGS_EXTRA_ARG_SIZE - 1));
