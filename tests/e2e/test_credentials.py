@@ -191,6 +191,10 @@ def test_encrypted_in_a_drop_in(node, cluster):
     joined_by(node, token)
 
 
+def status_of(node):
+    return json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
+
+
 def test_encrypted_settings(node, cluster):
     """Only the running service can read them: the commands use the paths of its last join."""
     paths = {"kubeconfig": "/var/lib/kubelet/kubeconfig", "certificateDirectory": "/var/lib/kubelet/certificates", "caFile": "/var/lib/kubelet/ca.crt"}
@@ -206,8 +210,8 @@ def test_encrypted_settings(node, cluster):
     assert node.exists(paths["kubeconfig"]) and not node.exists(KUBECONFIG)
     for verb in ("start", "stop"):
         node.join(verb)
-        shown = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
-        checked = node.run("node-bootstrap", "check", "--local", check=False).stdout
+        until(lambda: status_of(node)["state"] != "queued", "kubelet's start is over")
+        shown, checked = status_of(node), node.run("node-bootstrap", "check", "--local", check=False).stdout
         assert shown["state"] == "joined" or shown["state"].startswith("kubelet-"), (verb, shown)
         assert f"(credential '{name}')\n" in checked and "systemd can start node-bootstrap.service" in checked, checked
         node.run("systemctl", "start", metrics)
