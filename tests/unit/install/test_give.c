@@ -159,6 +159,7 @@ static void metadata(void **state) {
                                        "discovery: {endpoints: [10.0.0.1]}\n"
                                        "metadata: {provider: aws, nodeName: true}\ntimeout: 5m\n";
 
+        install.timeout_ms = 9;
         assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, "/etc/x", 0600,
                                         &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
                          0);
