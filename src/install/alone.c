@@ -65,7 +65,7 @@ static bool skip_line(const char **text, pid_t pid) {
         return true;
 }
 
-/* It has been killed, but waits for a file system that does not answer. */
+/* One that was killed, but still waits for a file system. */
 static bool skip_left(const char **text) {
         pid_t pid = (pid_t)strtol(*text, NULL, 10);
 

@@ -64,8 +64,8 @@ static const char usage[] = "install [OPTION...]\n\n"
         200 /* exit statuses from here on are those of systemd (systemd.exec(5)) */
 
 #define WAIT_MS 1000 /* other commands get the lock */
-#define LEFT_MS \
-        30000 /* for an attempt that no signal ends: another file system may be there by now */
+/* Then another file system may be in the place of the one that hangs. */
+#define LEFT_MS 30000
 
 /* Before the first child, after the one that reads metadata, and after another one. */
 enum step { BEGIN, SETTLED, END };
