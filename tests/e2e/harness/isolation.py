@@ -8,6 +8,7 @@ removes those of a parent that was killed. Files live in a tmpfs over `<cache>/m
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import secrets
@@ -138,10 +139,14 @@ def make_groups():
 
 def claim(group):
     """Whether it is made and locked: before it is locked, the sweep of another session may remove it."""
-    with contextlib.suppress(FileNotFoundError):
+    try:
         make_group(group)
         lock(group)
-        return group.exists()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):     # ENODEV: of an open file of a group that is no more
+            raise
+        return False
+    return group.exists()
 
 
 def lock(folder, more=0):
