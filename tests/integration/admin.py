@@ -21,6 +21,7 @@ ADMIN = "kubernetes-admin"
 MASTERS = "system:masters"
 TOKEN_OF_ADMIN = "scripted-token-of-the-administrator"
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+SANITIZER_STATUS = 99       # tests/run sets it
 REVIEWS = ("selfsubjectaccessreviews", "subjectaccessreviews")
 
 
@@ -197,7 +198,9 @@ class Running:
     """node-bootstrap-admin controller, or another command that does not end; a context manager that stops it with SIGTERM."""
 
     def __init__(self, *words, env=None):
-        self.process = subprocess.Popen(command(*words), env=environment(**(env or {})), stdin=subprocess.DEVNULL, text=True,
+        options = (env or {}).get("ASAN_OPTIONS") or os.environ.get("ASAN_OPTIONS", "")
+        env = {**(env or {}), "ASAN_OPTIONS": options.replace("detect_leaks=0", "detect_leaks=1")}
+        self.process = subprocess.Popen(command(*words), env=environment(**env), stdin=subprocess.DEVNULL, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lines, self._changed = [], threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -220,7 +223,9 @@ class Running:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            return self.process.wait(timeout)
+            status = self.process.wait(timeout)
+            assert status != SANITIZER_STATUS, self.lines
+            return status
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
