@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +20,47 @@
 #include "base/macro.h"
 #include "install/alone.h"
 #include "os/clock.h"
-#include "os/process.h"
+#include "os/privilege.h"
 
 #define CGROUP_TEXT_MAX (64 * 1024)
 #define PROCESSES_MAX 128 /* at a time: each has a descriptor */
+#define LOOKS_MAX 10      /* a process may end while it is looked at */
+
+static const struct timespec pause_time = { .tv_nsec = 1000000 };
+
+/* Processes of root that nb_alone_verify() has killed. One that waits for a file system, such as
+ * FUSE, ends only when that answers, but executes nothing more. A descriptor still refers to the
+ * same process when another one has its number. The runner inherits them; once it is there, install
+ * starts no other process (install/confine.h). */
+static struct {
+        pid_t pid; /* 0: the place is free */
+        int fd;
+} killed[PROCESSES_MAX];
+
+static bool has_ended(int fd) {
+        return poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0) != 0;
+}
+
+static bool is_left(pid_t pid) {
+        for (size_t i = 0; i < PROCESSES_MAX; i++)
+                if (pid > 0 && killed[i].pid == pid && !has_ended(killed[i].fd))
+                        return true;
+        return false;
+}
+
+/* Takes the descriptor. */
+static void remember_killed(pid_t pid, int fd) {
+        for (size_t i = 0; i < PROCESSES_MAX; i++) {
+                if (killed[i].pid > 0 && !has_ended(killed[i].fd))
+                        continue;
+                if (killed[i].pid > 0)
+                        (void)close(killed[i].fd);
+                killed[i].pid = pid;
+                killed[i].fd = fd;
+                return;
+        }
+        (void)close(fd);
+}
 
 static bool is_plain_path(const char *path) {
         /* A path outside our cgroup namespace cannot be opened. With Delegate=, systemd runs the
@@ -65,11 +104,10 @@ static bool skip_line(const char **text, pid_t pid) {
         return true;
 }
 
-/* One that was killed, but still waits for a file system. */
 static bool skip_left(const char **text) {
         pid_t pid = (pid_t)strtol(*text, NULL, 10);
 
-        return nb_process_is_left(pid) && skip_line(text, pid);
+        return is_left(pid) && skip_line(text, pid);
 }
 
 int nb_cgroup_procs_verify(const char *text, pid_t self, pid_t runner, pid_t *ret_other) {
@@ -159,48 +197,67 @@ static bool is_listed(const char *text, pid_t pid) {
 /* Kills the processes that `text` lists. The caller may send signals to processes of root, and one
  * of them may have a number in the list by now. A descriptor always refers to the same process; a
  * second list shows that it is in the control group. Returns the number of killed processes. */
-static unsigned kill_listed(struct nb_buffer *text, pid_t parent, pid_t child, bool *is_any) {
+static unsigned kill_listed(struct nb_buffer *text, pid_t relative, pid_t child, bool *is_any) {
         pid_t pids[PROCESSES_MAX];
         int fds[PROCESSES_MAX], r;
         unsigned n = 0, n_killed = 0;
         char *next = text->data;
 
         while (n < PROCESSES_MAX && (pids[n] = (pid_t)strtol(next, &next, 10)) > 0) {
-                if (pids[n] == getpid() || pids[n] == parent || nb_process_is_left(pids[n]))
+                if (pids[n] == getpid() || pids[n] == relative || is_left(pids[n]))
                         continue;
                 fds[n] = (int)syscall(SYS_pidfd_open, pids[n], 0);
                 n += fds[n] >= 0;
         }
         r = read_processes(text);
         for (unsigned i = 0; i < n; i++) {
-                if (r >= 0 && is_listed(text->data, pids[i]) &&
-                    syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0) == 0) {
+                bool is_killed = r >= 0 && is_listed(text->data, pids[i]) &&
+                                 syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0) == 0;
+
+                if (is_killed && is_any)
                         *is_any |= pids[i] != child;
-                        n_killed++;
-                }
-                (void)close(fds[i]);
+                if (is_killed && !is_any)
+                        remember_killed(pids[i], fds[i]);
+                else
+                        (void)close(fds[i]);
+                n_killed += is_killed;
         }
         return n_killed;
 }
 
 bool nb_alone_kill(pid_t parent, pid_t child, uint64_t deadline_ms) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
-        const struct timespec pause = { .tv_nsec = 1000000 };
         bool is_any = false;
 
         while (nb_now_ms() < deadline_ms && read_processes(&text) >= 0 &&
                kill_listed(&text, parent, child, &is_any) > 0)
-                (void)nanosleep(&pause, NULL);
+                (void)nanosleep(&pause_time, NULL);
         return is_any;
+}
+
+/* Without CAP_KILL, a signal reaches only processes with root as their real or saved user. No
+ * process of `join` can ever be one of them: they are of this run, or were left by an earlier one.
+ */
+static void kill_own(struct nb_buffer *text, pid_t runner) {
+        if (nb_privilege_keep(~(UINT32_C(1) << CAP_KILL)) >= 0)
+                (void)kill_listed(text, runner, 0, NULL);
 }
 
 int nb_alone_verify(pid_t runner, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
         pid_t other = 0;
-        int r = read_processes(&text);
+        int r;
 
-        if (r >= 0)
-                r = nb_cgroup_procs_verify(text.data, getpid(), runner, &other);
+        for (unsigned i = 0;; i++) {
+                r = read_processes(&text);
+                if (r >= 0)
+                        r = nb_cgroup_procs_verify(text.data, getpid(), runner, &other);
+                if (r != -EEXIST || i == LOOKS_MAX)
+                        break;
+                if (i > 0)
+                        (void)nanosleep(&pause_time, NULL);
+                kill_own(&text, runner);
+        }
         if (r == -EEXIST)
                 return nb_failure_set(f, NB_NOT_ALONE, r,
                                       "process %d is still in the control group of the service",

@@ -22,8 +22,7 @@
 #define GRACE_MS 1000 /* from SIGTERM to SIGKILL */
 #define LEFT_MAX 8
 
-/* Processes of nb_process_try() that were killed, but have not ended. As long as they are not
- * waited for, no other process gets their numbers. */
+/* Processes of nb_process_try() that were killed, but have not ended. */
 static pid_t stuck[LEFT_MAX];
 
 /* `streams` are the program's standard input, output and error. Its signal handlers and signal mask
@@ -309,13 +308,6 @@ static void leave_streams(void) {
         for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
                 if (fd < 0 || dup2(fd, stream) < 0)
                         (void)close(stream);
-}
-
-bool nb_process_is_left(pid_t pid) {
-        for (size_t i = 0; i < LEFT_MAX; i++)
-                if (pid > 0 && stuck[i] == pid)
-                        return true;
-        return false;
 }
 
 unsigned nb_process_count_left(void) {

@@ -51,9 +51,5 @@ int nb_process_run(const struct nb_process *process, struct nb_process_result *r
 int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms);
 
 /* On some file systems, such as FUSE, a killed process ends only when the file system answers, but
- * executes nothing more. Returns whether `pid` is such a process, started by nb_process_try() in
- * this process or in one from which it was forked. */
-bool nb_process_is_left(pid_t pid);
-
-/* How many such processes, started by this one, have not ended. */
+ * executes nothing more. Returns how many such processes, started by this one, have not ended. */
 unsigned nb_process_count_left(void);

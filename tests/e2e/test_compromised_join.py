@@ -9,11 +9,10 @@ import json
 import pytest
 
 from common import pki
-from .harness.node import CURRENT, KUBECONFIG, PKI, STATE, UNIT, without_state
+from .harness.node import CURRENT, KUBECONFIG, PKI, STATE, UNIT, UNIT_GROUP, without_state
 
 JOIN = "$0.real join || exit\n"
 HEADER = "S=$STATE_DIRECTORY\n"
-UNIT_GROUP = f"/sys/fs/cgroup/systemd/system.slice/{UNIT}/cgroup.procs"
 SHADOW = "root:$6$verysecret:19000:0:99999:7:::\n"
 
 

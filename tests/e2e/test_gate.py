@@ -15,7 +15,7 @@ import pytest
 
 from common.wait import until
 from .harness import hung, on_disk
-from .harness.node import GATE, UNIT
+from .harness.node import GATE, UNIT, UNIT_GROUP
 
 pytestmark = pytest.mark.each_release
 KUBELET, TARGET = "kubelet.service", "node-joined.target"
@@ -439,6 +439,27 @@ def test_boot_with_a_file_system_that_hangs(rebooted, row, is_joined):
             node.path(f"/etc/systemd/system/{unit}.d/50-test.conf").unlink()
         # As in rebooted().
         node.configure(endpoints=["192.0.2.254:6443"], kubelet={"criSocket": "unix:///run/systemd/private"})
+
+
+def test_restart_while_the_settings_hang(new_node):
+    """No signal ends the process that the first start has left. The next start does not take it for an attacker's."""
+    node = new_node().prepare().enable(UNIT)
+    node.drop_in(UNIT, "[Service]\nTimeoutStopSec=100ms\n")
+
+    def processes():
+        return node.run("cat", UNIT_GROUP, check=False).stdout.split()
+    with hung.hung(node.path("/etc/node-bootstrap")) as file_system:
+        node.boot("--unit=basic.target")
+        node.begin()
+        main = until(lambda: file_system.unanswered and len(processes()) == 2 and node.show(UNIT, "MainPID"), "the settings are read by a process of their own")
+        [left] = set(processes()) - {main}
+        node.begin("restart")
+        node.await_status("Waiting: the settings in '/etc/node-bootstrap' cannot be read within 10 s")
+        assert left in processes() and main not in processes()
+        file_system.let_go()
+        assert node.await_end() == ("active", 0)
+    node.await_kubelet()
+    assert not node.said("not-alone")
 
 
 @pytest.mark.nightly

@@ -125,13 +125,21 @@ def test_alone(machine, group):
     run_in(machine, group).failed("handoff-missing", 65)
 
 
-def test_other_process_in_the_group(machine, group):
-    with subprocess.Popen(["sleep", "infinity"]) as other:
+def test_process_of_another_user_in_the_group(machine, group):
+    with subprocess.Popen(["sleep", "infinity"], user=65534) as other:
         (group / "cgroup.procs").write_text(str(other.pid))
         try:
             run_in(machine, group).failed("not-alone", 76, f"process {other.pid}")
         finally:
             other.kill()
+
+
+def test_process_of_root_in_the_group(machine, group):
+    """One that an earlier run has left. It executes nothing more, even if it does not end."""
+    with subprocess.Popen(["sleep", "infinity"]) as other:
+        (group / "cgroup.procs").write_text(str(other.pid))
+        run_in(machine, group).failed("handoff-missing", 65)
+        assert other.wait() == -signal.SIGKILL
 
 
 def test_process_from_before_the_join_on_a_joined_machine(machine, cluster, group):
@@ -140,7 +148,7 @@ def test_process_from_before_the_join_on_a_joined_machine(machine, cluster, grou
                       kubelet={"kubeconfig": f"{machine.root}/kubelet.conf", "caFile": f"{machine.root}/ca.crt", "certificateDirectory": f"{machine.root}/pki"})
     machine.put_handoff(cluster.ca, SERVER)
     run_in(machine, group).joined()
-    with subprocess.Popen(["sleep", "infinity"]) as other:
+    with subprocess.Popen(["sleep", "infinity"], user=65534) as other:
         (group / "cgroup.procs").write_text(str(other.pid))
         try:
             assert "has joined, so kubelet can start" in run_in(machine, group).joined().stderr

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,14 +130,26 @@ static bool enter_group(void) {
         return write_text(procs, "0");
 }
 
-static pid_t start_sleeper(void) {
+#define USER 65534
+
+/* Returns once it has changed its user. */
+static pid_t start_sleeper(uid_t user) {
+        int fds[2], r = pipe2(fds, O_CLOEXEC);
         pid_t pid = fork();
+        char byte;
 
         if (pid == 0) {
+                if (r < 0 || setresuid(user, user, user) < 0)
+                        _exit(1);
                 (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+                (void)close(fds[0]);
+                (void)close(fds[1]);
                 for (;;)
                         (void)pause();
         }
+        (void)close(fds[1]);
+        (void)!read(fds[0], &byte, 1);
+        (void)close(fds[0]);
         return pid;
 }
 
@@ -159,18 +172,26 @@ static bool judge_group(void) {
 
         EXPECT(nb_alone_verify(0, &f) == 0);
         EXPECT(!nb_alone_kill(0, 0, deadline_ms));
-        runner = start_sleeper();
+        runner = start_sleeper(0);
         EXPECT(nb_alone_verify(runner, &f) == 0);
-        EXPECT(nb_alone_verify(0, &f) == -EEXIST && f.code == NB_NOT_ALONE);
-        other = start_sleeper();
-        nb_failure_clear(&f);
-        EXPECT(nb_alone_verify(runner, &f) == -EEXIST);
+        other = start_sleeper(USER);
         EXPECT(nb_alone_kill(runner, 0, deadline_ms));
         EXPECT(is_killed(other));
-        EXPECT(nb_alone_verify(runner, &f) == 0);
         /* The child is killed, but is none that it has left. */
         EXPECT(!nb_alone_kill(0, runner, deadline_ms));
         EXPECT(is_killed(runner));
+        /* One of root is of this program, one of another user may be an attacker's. */
+        runner = start_sleeper(0);
+        other = start_sleeper(0);
+        EXPECT(nb_alone_verify(runner, &f) == 0);
+        EXPECT(is_killed(other));
+        other = start_sleeper(USER);
+        EXPECT(nb_alone_verify(runner, &f) == -EEXIST && f.code == NB_NOT_ALONE);
+        EXPECT(waitpid(other, NULL, WNOHANG) == 0);
+        EXPECT(seteuid(USER) == 0 && kill(other, SIGKILL) == 0 && seteuid(0) == 0);
+        EXPECT(is_killed(other));
+        EXPECT(waitpid(runner, NULL, WNOHANG) == 0);
+        EXPECT(kill(runner, SIGKILL) == 0 && is_killed(runner));
         (void)snprintf(below, sizeof(below), "%s/below", group);
         EXPECT(mkdir(below, 0755) == 0);
         nb_failure_clear(&f);
@@ -179,7 +200,35 @@ static bool judge_group(void) {
         return true;
 }
 
-static void others_are_found_and_killed(void **state) {
+/* A process that was killed stays, as in a file system that hangs: a tracer has stopped its end. A
+ * second SIGKILL would let it go. */
+static bool judge_hung_process(void) {
+        const uint64_t deadline_ms = nb_now_ms() + 10000;
+        pid_t hung = start_sleeper(0), other;
+        struct nb_failure f = { 0 };
+        char text[16];
+        int status;
+
+        EXPECT(ptrace(PTRACE_SEIZE, hung, NULL, PTRACE_O_TRACEEXIT) == 0);
+        EXPECT(nb_alone_verify(0, &f) == 0);
+        EXPECT(waitpid(hung, &status, 0) == hung &&
+               status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8));
+        EXPECT(nb_alone_verify(0, &f) == 0);
+        /* The runner leaves it alone, and does not report that join has left it. */
+        EXPECT(!nb_alone_kill(0, 0, deadline_ms));
+        other = start_sleeper(0);
+        EXPECT(nb_alone_kill(0, 0, deadline_ms));
+        EXPECT(is_killed(other));
+        (void)snprintf(text, sizeof(text), "%d\n", (int)hung);
+        EXPECT(nb_cgroup_procs_verify(text, 0, 0, &other) == 0);
+        EXPECT(ptrace(PTRACE_CONT, hung, NULL, NULL) == 0);
+        EXPECT(is_killed(hung));
+        /* Its number may belong to another one now. */
+        EXPECT(nb_cgroup_procs_verify(text, 0, 0, &other) == -EEXIST && other == hung);
+        return true;
+}
+
+static void run_in_group(bool (*judge)(void)) {
         int status, fds[2];
         char name[PATH_MAX] = "";
         pid_t pid;
@@ -190,7 +239,7 @@ static void others_are_found_and_killed(void **state) {
                 bool is_there = enter_group();
 
                 (void)!write(fds[1], group, sizeof(group));
-                _exit(!is_there ? 255 : judge_group() ? 0 : 1);
+                _exit(!is_there ? 255 : judge() ? 0 : 1);
         }
         assert_int_equal(close(fds[1]), 0);
         (void)!read(fds[0], name, sizeof(name));
@@ -203,9 +252,18 @@ static void others_are_found_and_killed(void **state) {
         assert_int_equal(status, 0);
 }
 
+static void others_are_found_and_killed(void **state) {
+        run_in_group(judge_group);
+}
+
+static void hung_process_is_not_waited_for(void **state) {
+        run_in_group(judge_hung_process);
+}
+
 int main(void) {
         CASES(path_cases, path_is_parsed);
         CASES(procs_cases, processes_are_counted);
         CASE(others_are_found_and_killed);
+        CASE(hung_process_is_not_waited_for);
         return case_run("install alone");
 }
