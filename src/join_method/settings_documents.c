@@ -95,6 +95,24 @@ int nb_documents_merge(struct nb_sources *sources, struct nb_settings_tokens *to
         return r < 0 ? r : nb_sources_config(sources, merge_document, ret_settings, f);
 }
 
+static int merge_readable(void *userdata, const struct nb_config_document *document,
+                          _unused_ struct nb_failure *f) {
+        const struct nb_settings_source source = { .origin = document->origin,
+                                                   .is_tolerant = true };
+        struct nb_failure ignored = { 0 };
+
+        (void)nb_settings_merge(userdata, &source, document->data, document->len, &ignored);
+        return 0;
+}
+
+void nb_documents_merge_readable(struct nb_sources *sources, struct nb_settings *ret_settings) {
+        struct nb_failure ignored = { 0 };
+
+        nb_settings_init(ret_settings);
+        if (verify_answer(sources, &ignored) >= 0)
+                (void)nb_sources_config(sources, merge_readable, ret_settings, &ignored);
+}
+
 static void reset_unless_own(const struct nb_settings *own, enum nb_setting setting, bool *value,
                              struct nb_settings *settings) {
         if (nb_setting_is_set(own, setting))

@@ -21,6 +21,10 @@
 int nb_documents_merge(struct nb_sources *sources, struct nb_settings_tokens *tokens,
                        struct nb_settings *ret_settings, struct nb_failure *f);
 
+/* The same as far as the documents can be read: skips what is refused, and all tokens. For paths of
+ * files that an earlier join wrote, and for what a document has that is to be replaced. */
+void nb_documents_merge_readable(struct nb_sources *sources, struct nb_settings *ret_settings);
+
 /*
  * The settings of this machine (`own`) override those from metadata, whose tokens are in `tokens`;
  * the result refers to them. If this machine itself sets discovery.caCertHashes or discovery.file,

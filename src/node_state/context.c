@@ -116,12 +116,11 @@ int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
                          struct nb_record *ret_record, struct nb_failure *f) {
         struct nb_settings *settings = &context->settings;
-        struct nb_failure ignored = { 0 };
         struct nb_kubelet_paths paths;
 
         *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
         /* A join that a crash has interrupted may not have written the file yet. */
-        (void)nb_documents_merge(sources, NULL, settings, &ignored);
+        nb_documents_merge_readable(sources, settings);
         if (nb_kubelet_env_read_paths(root_fd, &paths) > 0)
                 nb_kubelet_paths_set(&paths, settings);
         return nb_record_read(root_fd, settings->certificate_directory, ret_record, f);

@@ -168,7 +168,7 @@ int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_n
                 snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
                          node->key);
                 r = take_key(walk, parent, path, node);
-                if (r < 0)
+                if (r < 0 && !walk->merge->source->is_tolerant)
                         return r;
         }
         return 0;

@@ -35,7 +35,7 @@ struct nb_settings_walk {
 
 /* Calls `take` for each key, with its index among the known keys and its path ("node.name").
  * `parent` is the path of the mapping, "" for the document itself, whose apiVersion and kind are
- * skipped if there are known keys. Stops at the first failure.
+ * skipped if there are known keys. Stops at the first failure, unless the source is tolerant.
  * NB_SETTINGS_INVALID. */
 int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_node *mapping,
                      const char *parent);

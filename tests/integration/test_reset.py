@@ -119,6 +119,23 @@ def test_settings_that_cannot_be_used(machine, text):
     assert run.stderr == ""
 
 
+@pytest.mark.parametrize("documents", [
+    {"config.yaml": f"{HEADER}discovery: {{endpoint: [a.example.org]}}\n{PATHS}"},
+    {"config.yaml": "unfinished: [\n", "config.yaml.d/50-paths.yaml": f"{HEADER}{PATHS}"},
+], ids=["misspelt key", "not YAML, beside another document"])
+def test_settings_that_cannot_be_used_without_the_paths_of_the_join(machine, documents):
+    """A crash can end a join before it has written them."""
+    settings = (machine.etc / "config.yaml").read_text()
+    machine.write_settings(settings.replace("kubelet:\n", "") + PATHS)
+    machine.unit().joined()
+    machine.target(ENV).unlink()
+    (machine.etc / "config.yaml.d").mkdir(exist_ok=True)
+    for name, text in documents.items():
+        (machine.etc / name).write_text(text)
+    reset(machine)
+    assert not [name for name in machine.target_names() if name.startswith("srv/")]
+
+
 def test_settings_that_reset_does_not_see(machine):
     """They are in a credential, which only the service receives. The last join recorded its paths, in a file that is removed late."""
     settings = (machine.etc / "config.yaml").read_text()
