@@ -3,6 +3,7 @@
 
 import base64
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -355,6 +356,13 @@ def test_damaged_document_of_an_earlier_setup(image):
     image.refused("settings-invalid", GOOD, "50-setup.yaml:3")
     image.good(f"{GOOD} --force")
     assert image.discovery() == BASIS
+
+
+def test_keys_of_a_damaged_document_that_is_replaced(image):
+    """They are listed as of any other document. What is refused was not in force."""
+    put(image, "config.yaml.d/50-setup.yaml", "nodes: 1\nnode: {name: old}\nkubelet: {cgroupDriver: none, extraArgs: [--v=9]}\ntimeout: 1h\n")
+    said = image.good(f"{GOOD} --force").stdout
+    assert re.findall(r"^(\S+): (.*) -> \(not set\)$", said, re.M) == [("node.name", '"old"'), ("timeout", "3600s")]
 
 
 def test_settings_from_a_file(image, tmp_path):

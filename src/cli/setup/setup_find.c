@@ -103,7 +103,10 @@ int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *r
                         nb_failure_add(f, "; use --force to replace '%s'", ret_found->path);
                 return r;
         }
-        /* A damaged document of ours can be replaced; others are refused with the new one. */
+        /* A damaged document of ours can be replaced, and its keys vanish; others are refused with
+         * the new one. */
+        if (r < 0)
+                nb_documents_merge_readable(sources, &ret_found->settings);
         nb_failure_clear(f);
         if (wanted->root)
                 return 0;
