@@ -305,7 +305,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert fresh.show(UNIT, "ActiveState") == "activating"
     other = cluster.token(controlplane.MANUAL_GROUP)
     shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"node-bootstrap setup {to(cluster, other)} --force", "/dev/null")
-    while not re.search(r"\* Waiting since [0-9-]+ [0-9:]+ UTC: the CSR 'node-csr-", shown):
+    while not re.search(r"the CSR 'node-csr-\S+' is waiting for approval", shown):
         line = watching.stdout.readline()
         assert line, shown
         shown += line

@@ -201,6 +201,26 @@ def test_what_the_service_tells(manager, tmp_path):
     assert done.stdout.count("  it is token-unknown\n    On a control plane node, ") == 1 and "token-missing" not in done.stdout + done.stderr
 
 
+def test_reasons_that_alternate(manager, tmp_path):
+    """As those of two endpoints: each is printed once, and no stage in between."""
+    folder, codes = tmp_path / "last", (["token-unknown"] * 4 + ["endpoint-unreachable"] * 4) * 2
+    folder.mkdir()
+    starting = {**AT_REST, "ActiveState": "activating", "Job": (1, "/job"), "InvocationID": [0x0b] * 16}
+
+    def look():
+        if not any(method == "StartUnit" for method, _ in manager.calls):
+            return {**AT_REST, "ActiveState": "inactive"}
+        if not codes:
+            return {**AT_REST, "ActiveState": "active", "StatusText": "Joined", "InvocationID": [0x0b] * 16}
+        (folder / "last.json").write_text(last("joining", codes[-1], invocation="0b" * 16))
+        return {**starting, "StatusText": f"Looking for the API server: {len(codes)}, {codes.pop()}"}
+
+    manager.units[UNIT] = look
+    done = run(tmp_path, *SETUP, "--wait=certificate", inside=INSIDE.replace('"$@"\n', 'mkdir /run/node-bootstrap\nmount --bind "$0/last" /run/node-bootstrap\n"$@"\n', 1))
+    assert not codes and done.stdout.count("  it is token-unknown\n") == done.stdout.count("  it is endpoint-unreachable\n") == 1, done.stdout
+    assert [line for line in done.stdout.splitlines() if line.startswith("*")] == ["* Joined"]
+
+
 def test_service_that_systemd_cannot_start(manager, tmp_path):
     manager.units[UNIT] = [{**AT_REST, "ActiveState": "inactive"}, {**AT_REST, "ActiveState": "failed", "Result": "exit-code", "ExecMainCode": 1, "ExecMainStatus": 203}]
     done = run(tmp_path, *SETUP)

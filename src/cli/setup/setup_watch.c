@@ -27,9 +27,9 @@ struct watch {
         /* The join */
         bool has_joined;
         char previous[sizeof(((struct nb_last *)NULL)->invocation)]; /* the run before it; "" */
-        char code[sizeof(((struct nb_last *)NULL)->code)]; /* of the failure that was printed */
-        char status[NB_FAILURE_DETAIL_MAX];                /* that was printed */
-        unsigned n_queued; /* how often it was seen queued, without a break */
+        bool is_reason_printed[_NB_CODE_N];
+        char status[NB_FAILURE_DETAIL_MAX]; /* that was printed */
+        unsigned n_queued;                  /* how often it was seen queued, without a break */
 
         /* kubelet and the Node */
         uint64_t until_ms, silent_until_ms;
@@ -54,17 +54,23 @@ static void print_line(char mark, const char *text, const struct nb_last *last) 
         fflush(stdout);
 }
 
-/* A failure that ends the watch is printed at the end. */
+/* Each reason once, since those of two endpoints may alternate for days. A failure that ends the
+ * watch is printed at the end. */
 static void print_wait(struct watch *watch, const struct nb_last *last) {
-        if (last->code[0] && strcmp(watch->code, last->code) != 0 &&
-            !nb_last_is(last, NB_LAST_FAILED))
-                print_line(' ', last->detail, last);
-        memcpy(watch->code, last->code, sizeof(watch->code));
+        enum nb_code code = nb_failure_find(last->code);
+
+        if (code == NB_NONE || watch->is_reason_printed[code] || nb_last_is(last, NB_LAST_FAILED))
+                return;
+        print_line(' ', last->detail, last);
+        watch->is_reason_printed[code] = true;
 }
 
-/* A queued service has no status of its own. */
+/* The result of the join. A queued service has no status of its own; that of one that is starting
+ * is the reason why it waits, or a stage, which lasts only a moment. */
 static void print_status(struct watch *watch, const struct nb_machine_state *state) {
-        const char *status = state->service.status;
+        const char *status = strcmp(state->service.active, "activating") != 0
+                                     ? state->service.status
+                                     : "";
 
         watch->n_queued = state->kind == NB_MACHINE_QUEUED ? watch->n_queued + 1 : 0;
         if (watch->n_queued > QUEUED_LOOKS)
