@@ -34,6 +34,7 @@ struct kubelet {
         struct nb_sources *sources;
         const struct nb_unit *unit;
         const struct nb_settings *settings;
+        bool are_settings_refused;  /* they may want more */
         const struct nb_last *last; /* NULL: unknown */
         struct nb_buffer arguments; /* of the kubelet that runs, or that would start: the last one
                                        wins */
@@ -222,7 +223,8 @@ static void add_missing_config(struct kubelet *kubelet) {
              is_wanted = is_written && settings->is_config_from_cluster,
              is_joined = access(settings->kubeconfig, F_OK) == 0, is_late = is_wanted && is_joined;
 
-        if (is_late && add_failed_attempt(kubelet))
+        if ((is_late || (is_written && is_joined && kubelet->are_settings_refused)) &&
+            add_failed_attempt(kubelet))
                 return;
         add_finding(kubelet, is_wanted && !is_late ? NB_KUBELET_GOOD : NB_KUBELET_BAD,
                     "kubelet's configuration '%s' is missing%s", kubelet->config,
@@ -447,11 +449,12 @@ static int check_all(struct kubelet *kubelet) {
 }
 
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
-                     const struct nb_settings *settings, const struct nb_last *last,
-                     struct nb_kubelet_findings *ret_findings) {
+                     const struct nb_settings *settings, bool are_refused,
+                     const struct nb_last *last, struct nb_kubelet_findings *ret_findings) {
         struct kubelet kubelet = { .sources = sources,
                                    .unit = unit,
                                    .settings = settings,
+                                   .are_settings_refused = are_refused,
                                    .last = last,
                                    .ret = ret_findings };
 

@@ -34,10 +34,11 @@ struct nb_kubelet_findings {
         char health[NB_KUBELET_HEALTH_SIZE];
 };
 
-/* `unit` is that of nb_kubelet_show(), and `last` that of nb_last_read(), or NULL. 0 or -ENOMEM. */
+/* `unit` is that of nb_kubelet_show(); `are_refused`: the settings may be incomplete; and `last`
+ * that of nb_last_read(), or NULL. 0 or -ENOMEM. */
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
-                     const struct nb_settings *settings, const struct nb_last *last,
-                     struct nb_kubelet_findings *ret_findings);
+                     const struct nb_settings *settings, bool are_refused,
+                     const struct nb_last *last, struct nb_kubelet_findings *ret_findings);
 
 /* For setup, which then starts the join: prints why kubelet cannot start, or what contradicts the
  * kind of cluster, as far as this can be seen. */

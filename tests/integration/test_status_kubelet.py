@@ -120,6 +120,21 @@ def test_configuration_that_could_not_be_read(place, row, kubelet):
         assert "`systemctl restart node-bootstrap.service` reads it from the cluster" in found["message"]
 
 
+@pytest.mark.parametrize("text, code", [("nodes: 1\n", "settings-invalid"), ("[", "settings-malformed")])
+def test_configuration_that_refused_settings_may_want(place, text, code):
+    """The start that could not read them has the reason, and not the remedy for a machine that wants no configuration of the cluster."""
+    place.put_socket()
+    place.machine.put("etc/node-bootstrap/config.yaml", HEADER + text, 0o644)
+    unit = place.kubelet(active="inactive", sub="dead")
+    unit["ExecStart"][0][1].append("--config=/var/lib/kubelet/config.yaml")
+    place.journal.write()
+    found, _ = place.state()
+    assert found["code"] == "kubelet-unprepared" and "write it; or" in found["message"]
+    place.tell("kept", code)
+    found, _ = place.state()
+    assert found["code"] == code and f"it is {code}" in found["message"] and "write it" not in found["message"]
+
+
 @pytest.mark.parametrize("active, age, words", [("active", 60, "kubelet is running, but cannot start again: "), ("active", 0, "kubelet cannot start: "),
                                                 ("inactive", 60, "kubelet cannot start: ")])
 def test_lost_kubeconfig(place, active, age, words):

@@ -209,7 +209,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                 nb_check_row(check, NB_CHECK_NOTE, "kubelet: not checked: systemd does not answer");
                 return 0;
         }
-        if (nb_kubelet_check(&check->sources, unit, &settings, &check->last, &found) < 0)
+        if (nb_kubelet_check(&check->sources, unit, &settings, false, &check->last, &found) < 0)
                 return nb_failure_set_memory(f);
         for (unsigned i = 0; i < found.n; i++) {
                 const struct nb_kubelet_finding *finding = &found.findings[i];
