@@ -381,9 +381,10 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
         if (is_activating) {
                 judge_wait(state);
                 put_expiry_first(state);
-        } else if (service->has_job && !has_obstacle && found != NB_NODE_STATE_NOT_YET_VALID)
+        } else if (service->has_job && !has_obstacle && found != NB_NODE_STATE_NOT_YET_VALID) {
                 judge_queue(NB_SERVICE_UNIT, units, state);
-        else if (found == NB_NODE_STATE_ABSENT && (has_failed || has_obstacle))
+                put_expiry_first(state);
+        } else if (found == NB_NODE_STATE_ABSENT && (has_failed || has_obstacle))
                 judge_failure(state);
         else
                 judge_disk(state, has_failed);

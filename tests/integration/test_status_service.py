@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from common import SOURCE
+from common import SOURCE, pki
 from common.failures import count_remedies
 from common.machine import Machine
 from .check import step_of
@@ -115,6 +115,19 @@ def unjoin(place):
 
 
 FIRST = list({row[2]: row for row in reversed(OBSTACLES)}.values())
+
+
+def test_join_in_the_queue_with_an_expired_certificate(tmp_path):
+    """Why this machine joins again comes first."""
+    place = Place(tmp_path, start=-2 * pki.DAY, end=-pki.DAY)
+    try:
+        place.put_socket()
+        place.service.update(ActiveState="inactive", SubState="dead", **QUEUED)
+        found, _ = place.state()
+        assert found["state"] == "queued" and found["message"].endswith(f"; {UNIT} is queued behind another unit")
+        assert found["message"].startswith("the client certificate expired at ")
+    finally:
+        place.manager.close()
 
 
 @pytest.mark.parametrize("row", FIRST, ids=[row[2] for row in FIRST])
