@@ -269,7 +269,7 @@ int nb_certificate_name(const struct nb_certificates *certificates, size_t i, un
         size_t len = sizeof(data);
         int r = gnutls_x509_crt_get_subject_alt_name(crt_at(certificates, i), n, data, &len, NULL);
 
-        if (r == GNUTLS_SAN_DNSNAME) {
+        if (r == GNUTLS_SAN_DNSNAME && len < size) {
                 nb_text_copy_line(data, len, ret, size);
                 return 1;
         }

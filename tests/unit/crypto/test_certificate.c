@@ -507,6 +507,40 @@ static void chains(void **state) {
         pki_done(&root);
 }
 
+/* The names of a serving certificate, for which a new one may be requested. */
+static void alternative_names(void **state) {
+        static const struct {
+                int r;
+                const char *name;
+        } rows[] = {
+                { 1, "node-1.example" },   { 1, "192.0.2.1" },
+                { 1, "2001:db8::1" },      { 0, "" }, /* another kind */
+                { 1, "*.node-2.example" }, { -ENOENT, "" },
+                { -ENOENT, "" },
+        };
+        struct pki_cert leaf = pki_make(&(struct pki_options){
+                .dn = NODE_DN,
+                .names = "dns:node-1.example,ip:192.0.2.1,ip:2001:db8::1,mail:a@b,"
+                         "dns:*.node-2.example" });
+        struct nb_certificates *certificates = parse(leaf.pem, false);
+        char name[64];
+
+        for (unsigned n = 0; n < N_ELEMENTS(rows); n++) {
+                name[0] = '\0';
+                assert_int_equal(nb_certificate_name(certificates, 0, n, name, sizeof(name)),
+                                 rows[n].r);
+                if (rows[n].r > 0)
+                        assert_string_equal(name, rows[n].name);
+        }
+        /* A name that is cut would be another one. */
+        for (size_t size = 1; size <= strlen(rows[0].name); size++)
+                assert_int_equal(nb_certificate_name(certificates, 0, 0, name, size), 0);
+        for (size_t size = 1; size <= strlen(rows[2].name); size++)
+                assert_int_equal(nb_certificate_name(certificates, 0, 2, name, size), 0);
+        nb_certificates_free(certificates);
+        pki_done(&leaf);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(known_certificate),
@@ -519,6 +553,7 @@ int main(void) {
                 cmocka_unit_test(names_are_printable),
                 cmocka_unit_test(subjects),
                 cmocka_unit_test(keys_compared),
+                cmocka_unit_test(alternative_names),
                 cmocka_unit_test(leaves),
                 cmocka_unit_test(leaf_of_another_key),
                 cmocka_unit_test(chains),

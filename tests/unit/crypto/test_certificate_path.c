@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include <gnutls/gnutls.h>
@@ -283,8 +284,69 @@ static void run_many(void **state) {
                 pki_done(&all[i]);
 }
 
+/* The path itself, which may leave out what was sent. */
+static struct found_row {
+        const char *name;
+        enum cast chain[6], ca[3], path[5];
+        int r;
+        size_t i_ca;
+} found_rows[] = {
+        { "by a CA", { LEAF, END }, { NEW, OLD, END }, { LEAF, OLD, END }, 0, 1 },
+        { "by an intermediate CA; another one was sent, too",
+          { MIDDLE_LEAF, MIDDLE_A, MIDDLE_B, END },
+          { NEW, OLD, END },
+          { MIDDLE_LEAF, MIDDLE_B, OLD, END },
+          0,
+          1 },
+        { "by the old CA", { NEW_LEAF, CROSS, END }, { OLD, END }, { NEW_LEAF, CROSS, OLD, END } },
+        { "by none", { LEAF, END }, { NEW, OTHER, END }, { END }, -EKEYREJECTED, 7 },
+        { "by the wrong intermediate CA",
+          { MIDDLE_LEAF, MIDDLE_A, END },
+          { OLD, END },
+          { END },
+          -EKEYREJECTED,
+          7 },
+};
+
+static struct nb_certificates *parse_cast(const enum cast *members) {
+        const char *texts[8] = { NULL };
+        struct nb_certificates *certificates = NULL;
+        char *text;
+
+        for (size_t i = 0; members[i] != END; i++)
+                texts[i] = cast[members[i]].pem;
+        text = pki_join(texts);
+        assert_int_equal(nb_certificates_parse(text, strlen(text), false, &certificates), 0);
+        free(text);
+        return certificates;
+}
+
+static void find_path(void **state) {
+        const struct found_row *row = *state;
+        struct nb_certificates *chain = parse_cast(row->chain), *ca = parse_cast(row->ca);
+        struct nb_buffer pem = NB_BUFFER_INIT(16384), small = NB_BUFFER_INIT(16);
+        const char *texts[8] = { NULL };
+        char *expected;
+        size_t i_ca = 7;
+
+        for (size_t i = 0; row->path[i] != END; i++)
+                texts[i] = cast[row->path[i]].pem;
+        expected = pki_join(texts);
+        assert_int_equal(nb_certificate_find_path(chain, ca, &pem, &i_ca), row->r);
+        assert_string_equal(pem.data ? pem.data : "", expected);
+        assert_int_equal(i_ca, row->i_ca);
+        assert_int_equal(nb_certificate_find_path(chain, ca, &small, &i_ca),
+                         row->r < 0 ? row->r : -E2BIG);
+        free(expected);
+        nb_buffer_done(&pem);
+        nb_buffer_done(&small);
+        nb_certificates_free(chain);
+        nb_certificates_free(ca);
+}
+
 int main(void) {
         CASES(path_rows, run_path);
+        CASES(found_rows, find_path);
         CASES(many_rows, run_many);
         case_add("a chain with many paths", many_paths, NULL);
         case_add("a chain with many paths below a CA", many_paths, &cast);
