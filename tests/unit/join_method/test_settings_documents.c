@@ -272,6 +272,39 @@ static void documents_before_a_refused_one_are_kept(void **state) {
         put("config.yaml", OURS);
 }
 
+/* Where the files of a join are, although `join` would refuse the documents. */
+static void what_is_refused_is_skipped(void **state) {
+        static const struct {
+                const char *text, *more; /* config.yaml, and the credential; NULL: none */
+                const char *directory, *name;
+        } rows[] = {
+                { OURS "kubelet: {certificateDirectory: /a}\nno: 1\nnode: {name: b}\n", NULL, "/a",
+                  "b" },
+                { OURS "kubelet: {certificateDirectory: a}\nnode: {name: b}\n", NULL,
+                  "/var/lib/kubelet/pki", "b" },
+                { OURS "kubelet: {no: 1, certificateDirectory: /a}\nnode: []\n", NULL, "/a", "" },
+                { "[", OURS "kubelet: {certificateDirectory: /a}\n", "/a", "" },
+                { OURS "kubelet: {certificateDirectory: /a}\n", "[", "/a", "" },
+                { OURS "kubelet: {certificateDirectory: /a}\n",
+                  OURS "kubelet: {certificateDirectory: /b, no: 1}\n", "/b", "" },
+                { "kubelet: {certificateDirectory: /a}\n", NULL, "/var/lib/kubelet/pki", "" },
+                { OURS "discovery: {token: " TOKEN "}\nkubelet: {certificateDirectory: /a}\n", NULL,
+                  "/a", "" },
+        };
+        struct nb_settings settings;
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                put("config.yaml", rows[i].text);
+                put(NB_CREDENTIAL_CONFIG_NAME, rows[i].more);
+                nb_documents_merge_readable(&sources, &settings);
+                assert_string_equal(settings.certificate_directory, rows[i].directory);
+                assert_string_equal(settings.node_name, rows[i].name);
+                assert_null(settings.tokens);
+        }
+        put(NB_CREDENTIAL_CONFIG_NAME, NULL);
+        put("config.yaml", OURS);
+}
+
 int main(void) {
         char command[128];
         int r;
@@ -287,6 +320,7 @@ int main(void) {
         CASE(tokens_stay);
         CASE(malformed_tokens);
         CASE(documents_before_a_refused_one_are_kept);
+        CASE(what_is_refused_is_skipped);
         r = case_run("bootstrap documents");
         (void)snprintf(command, sizeof(command), "rm -r %s", folder);
         return system(command) != 0 ? 1 : r;

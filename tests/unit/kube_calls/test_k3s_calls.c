@@ -185,6 +185,32 @@ static void an_old_supervisor_is_found_out(void **state) {
         }
 }
 
+static struct cacerts_case ready[] = {
+        { "ready: yes", 200, "ok", NB_NONE },
+        { "ready: the token is unknown", 401, "not authorized", NB_TOKEN_REJECTED },
+        { "ready: not for an agent", 403, STATUS("403", "forbidden"), NB_SUPERVISOR_REFUSED },
+        { "ready: not now", 503, "starting", NB_SERVER_ERROR },
+        { "ready: no such path", 404, "", NB_ANSWER_FOREIGN },
+};
+
+static void asks_whether_it_is_ready(void **state) {
+        const struct cacerts_case *c = *state;
+        const struct nb_url endpoints[] = { { .port = 6443 }, { .port = NB_RKE2_SUPERVISOR_PORT } };
+
+        for (size_t i = 0; i < N_ELEMENTS(endpoints); i++) {
+                struct server_answer answers[] = { { i == 0 ? "GET /v1-k3s/readyz "
+                                                            : "GET /v1-rke2/readyz ",
+                                                     (int)c->status, c->body },
+                                                   { 0 } };
+
+                begin(answers);
+                assert_int_equal(nb_k3s_ask_ready(&api, &endpoints[i], &f) < 0, c->code != NB_NONE);
+                assert_int_equal(f.code, c->code);
+                expect_header("k3s-Node-Password", NULL);
+                nb_api_done(&api);
+        }
+}
+
 int main(void) {
         int r;
 
@@ -196,6 +222,7 @@ int main(void) {
         CASES(signs, signs_request);
         CASE(rke2_has_names_of_its_own);
         CASE(an_old_supervisor_is_found_out);
+        CASES(ready, asks_whether_it_is_ready);
         r = case_run("kube calls k3s");
         nb_identity_done(&identity);
         server_stop(&server);

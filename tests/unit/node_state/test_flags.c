@@ -234,11 +234,29 @@ static void all_that_settings_hold(void **state) {
         nb_buffer_done(&text);
 }
 
+static void knows_arguments_for_docker(void **state) {
+        static const struct {
+                const char *arguments;
+                bool is_remote;
+        } rows[] = {
+                { "", false },
+                { "--container-runtime=remote", true },
+                { "--hostname-override=a --container-runtime=remote --v=4", true },
+                { "--container-runtime=docker", false },
+                { "--container-runtime-endpoint=remote", false },
+                { "container-runtime=remote", false },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+                assert_int_equal(nb_flags_are_remote(rows[i].arguments), rows[i].is_remote);
+}
+
 int main(void) {
         CASES(cases, formats_arguments);
         CASES(own, recognizes_own_files);
         CASES(foreign, finds_missing_arguments);
         CASES(renew, renews_arguments);
         CASE(all_that_settings_hold);
+        CASE(knows_arguments_for_docker);
         return case_run("node state flags");
 }

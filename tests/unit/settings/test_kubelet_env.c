@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "folder.h"
 #include "lookup.h"
@@ -185,6 +188,45 @@ static void reads_arguments(void **state) {
         nb_sources_done(&sources);
 }
 
+/* Of a process that runs, of one that has ended, and of none. */
+static void reads_the_command_line(void **state) {
+        static const char *const argv[] = { "sh",  "-c", "read x",      "kubelet", "--config=/a b",
+                                            "--v", "",   "--config=/c", NULL };
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct nb_unit unit = { 0 };
+        siginfo_t info;
+        char value[16];
+        int fds[2];
+        pid_t pid;
+
+        assert_int_equal(nb_kubelet_read_command_line(&unit, &text), -ESRCH);
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        pid = fork();
+        if (pid == 0) {
+                char *words[N_ELEMENTS(argv)];
+
+                memcpy(words, argv, sizeof(words));
+                (void)dup2(fds[0], STDIN_FILENO);
+                (void)execv("/bin/sh", words);
+                _exit(1);
+        }
+        unit.state.main_pid = (uint32_t)pid;
+        do {
+                nb_buffer_clear(&text);
+                assert_int_equal(nb_kubelet_read_command_line(&unit, &text), 0);
+        } while (strncmp(text.data, "sh ", 3) != 0);
+        assert_string_equal(text.data, "sh -c read x kubelet --config=/a b --v  --config=/c ");
+        assert_true(nb_kubelet_find_argument(text.data, "--config", value, sizeof(value)));
+        assert_string_equal(value, "/c");
+        (void)close(fds[0]);
+        (void)close(fds[1]);
+        assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+        nb_buffer_clear(&text);
+        assert_int_equal(nb_kubelet_read_command_line(&unit, &text), -ESRCH);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_true(nb_kubelet_read_command_line(&unit, &text) < 0);
+}
+
 int main(void) {
         CASE(formats_the_name);
         CASE(finds_paths_that_are_not_the_default);
@@ -193,5 +235,6 @@ int main(void) {
         CASES(arguments, checks_argument);
         CASES(finds, finds_argument);
         CASE(reads_arguments);
+        CASE(reads_the_command_line);
         return case_run("kubelet_env");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -365,6 +366,37 @@ static void remedies_are_printed(void **state) {
         }
 }
 
+/* The last line of a program that keeps running. */
+static void assert_last_line(int fd, const char *pattern) {
+        char text[8192] = "", *line;
+
+        assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
+        text[strlen(text) - 1] = '\0';
+        line = strrchr(text, '\n');
+        if (fnmatch(pattern, line ? line + 1 : text, 0) != 0)
+                fail_msg("'%s' is not like '%s'", line ? line + 1 : text, pattern);
+}
+
+#define TIME "[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z"
+
+static void lines_of_a_program_that_keeps_running_have_a_time(void **state) {
+        int out = new_file(), err = new_file();
+
+        run(out, err, -1);
+        nb_log_stamp();
+        nb_log(LOG_WARNING, NB_NONE, "late");
+        assert_last_line(err, TIME " warning tester: late");
+        nb_log(LOG_CRIT, NB_NONE, "worse");
+        assert_last_line(err, TIME " error tester: worse");
+        /* The journal has the time. */
+        run(out, err, out);
+        nb_log_stamp();
+        nb_log(LOG_WARNING, NB_NONE, "late");
+        assert_last_line(err, "tester: late");
+        (void)close(out);
+        (void)close(err);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(journal_alone_where_stderr_is_its_stream, setup,
@@ -382,6 +414,8 @@ int main(void) {
                                                 teardown),
                 cmocka_unit_test_setup_teardown(stuck_console_holds_nothing_up, setup, teardown),
                 cmocka_unit_test(slow_console_gets_every_byte),
+                cmocka_unit_test_setup_teardown(lines_of_a_program_that_keeps_running_have_a_time,
+                                                setup, teardown),
                 cmocka_unit_test(remedy_is_no_command_of_somebody_else),
                 cmocka_unit_test(muted_log_writes_nothing),
                 cmocka_unit_test(fields_have_names),
