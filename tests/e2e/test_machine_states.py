@@ -190,7 +190,6 @@ def serving(node):
     return [node.read(f"{PKI}/kubelet.{end}") for end in ("crt", "key")]
 
 
-@pytest.mark.each_release
 def test_renamed_and_copied(joined):
     """Another host name is a warning, and kubelet is running after a reboot. With another machine ID as well, the machine is a copy. The
     serving certificate that kubelet has signed itself for the other name goes with the join of the copy; another one is a warning."""

@@ -4,15 +4,11 @@
 import os
 import stat
 
-import pytest
-
 from common import documentation, prometheus
 from common.documentation import commands
 from common.failures import FAILURES
 from common.wait import until
 from .harness.node import UNIT
-
-pytestmark = pytest.mark.each_release
 
 FOLDER = "/var/lib/prometheus/node-exporter"
 FILE, TEMPORARY = f"{FOLDER}/node-bootstrap.prom", f"{FOLDER}/.node-bootstrap.prom.tmp"

@@ -56,7 +56,6 @@ def test_installing_and_removing_leave_kubelet_alone(bare, world):
     bare.await_kubelet()
 
 
-@pytest.mark.each_release
 def test_removing_and_installing_keep_what_is_enabled(bare, world):
     """While the package is removed, kubelet starts without it. A purge forgets."""
     names = [f"{KUBELET}.wants/{UNIT}", f"{KUBELET}.requires/{GATE}", f"{UNIT}.wants/{GATE}", f"timers.target.wants/{TIMER}"]

@@ -234,6 +234,7 @@ def test_install_upgrade_remove_purge(machine, served, keys, world):
     assert "node-bootstrap" not in machine.run("cat", "/etc/passwd", "/etc/group").stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.each_release
 def test_autopkgtest(machine, served, keys, world):
     """packaging/debian/tests, as Debian runs them: in a booted machine that only has what the test says it needs."""

@@ -21,6 +21,8 @@ HERE = SOURCE / "tests/e2e/rpm"
 TIMER, CONTROLLER = "node-bootstrap-metrics.timer", "node-bootstrap-controller.service"
 NAMES = ("kube-node-bootstrap", "kube-node-bootstrap-admin")
 
+pytestmark = pytest.mark.nightly
+
 
 def output_of(*command, **arguments):
     done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **arguments)

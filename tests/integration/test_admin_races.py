@@ -8,7 +8,6 @@ from . import admin
 from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches
 from .admin_serving import approval, put_node, put_policy, submit
 
-pytestmark = pytest.mark.each_release
 
 KEY = pki.new_key()
 

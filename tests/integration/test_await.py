@@ -10,7 +10,6 @@ from common import apiserver, csrs, faults, pki
 from common.machine import NODE, TOKEN_ID, Case
 from common.wait import until
 
-pytestmark = pytest.mark.each_release
 LEEWAY = 0.3        # the machine usually watches by then, and it is no matter if it does not
 
 

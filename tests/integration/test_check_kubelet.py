@@ -20,7 +20,6 @@ from .check_join import put_client
 from .journal import last
 from .manager import Manager
 
-pytestmark = pytest.mark.each_release
 CODE = "kubelet-unprepared"
 GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node-bootstrap-gate.service"]}
 # Around the program: systemd runs; nothing of the machine is touched.

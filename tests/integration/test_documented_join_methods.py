@@ -14,8 +14,6 @@ from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, Machine, find_program
 from . import join_methods
 from .documented_methods import BEARER, METHODS, at, requested_as
 
-pytestmark = pytest.mark.each_release
-
 
 def test_every_example_is_run_and_every_method_has_one():
     assert {example.argument for example in documentation.examples("yaml")} == set(METHODS)

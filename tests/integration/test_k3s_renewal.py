@@ -16,7 +16,7 @@ from .k3s import PASSWORD_FILE, USER
 from .k3s_joined import CERTIFICATE, CLIENT_CA, KEY, MARK, RENEWED, RESTART, SERVING, OldWorld, age, assert_only_noted, join, joined_long_ago, key_of, names, pair, record, refresh
 from .kubelet_config import CONFIG, FILTERED
 
-pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
+pytestmark = pytest.mark.usefixtures("crash_table")
 
 @pytest.fixture
 def world(tmp_path):

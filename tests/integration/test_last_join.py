@@ -13,7 +13,6 @@ from common.machine import NODE, SECRET, TOKEN_ID, Machine, World
 from common.wait import until
 from .journal import LoggingMachine
 
-pytestmark = pytest.mark.each_release
 NAME = "cp.example.org"
 ID = {"INVOCATION_ID": "0123456789abcdef" * 2}
 STAGES = ["prepare", "metadata", "discover", "connect", "node", "request", "await", "handoff", "install"]

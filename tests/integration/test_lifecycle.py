@@ -13,7 +13,6 @@ from common.machine import NODE, SECRET, TOKEN, TOKEN_ID, TOKEN_SOURCE, Case, Ma
 from common.wait import until
 from .installed import status
 
-pytestmark = pytest.mark.each_release
 LEEWAY = 0.3
 
 

@@ -11,8 +11,6 @@ from common.machine import TOKEN
 from .attackers import CloudPlay, plays
 from .cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
 
-pytestmark = pytest.mark.each_release
-
 
 def user_data(cloud):
     """Everything is in the user data."""

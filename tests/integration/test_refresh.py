@@ -12,7 +12,7 @@ from common.machine import HEADER, SECRET, Machine, to_yaml
 from .crash import TABLE, moments, points, put_back, save, traced
 from .installed import contents, lose_certificate, refresh_handoff, sha256, status
 
-pytestmark = [pytest.mark.each_release, pytest.mark.usefixtures("crash_table")]
+pytestmark = pytest.mark.usefixtures("crash_table")
 
 RESTART, MARK = "var/lib/kubelet/node-bootstrap.restart", "var/lib/kubelet/node-bootstrap.automatic-refresh"
 HOUR = 3600
