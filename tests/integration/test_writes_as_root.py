@@ -138,8 +138,11 @@ def test_process_of_root_in_the_group(machine, group):
     """One that an earlier run has left. It executes nothing more, even if it does not end."""
     with subprocess.Popen(["sleep", "infinity"]) as other:
         (group / "cgroup.procs").write_text(str(other.pid))
-        run_in(machine, group).failed("handoff-missing", 65)
-        assert other.wait() == -signal.SIGKILL
+        try:
+            run_in(machine, group).failed("handoff-missing", 65)
+            assert other.wait() == -signal.SIGKILL
+        finally:
+            other.kill()
 
 
 def test_process_from_before_the_join_on_a_joined_machine(machine, cluster, group):
