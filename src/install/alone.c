@@ -18,13 +18,18 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "install/alone.h"
 #include "os/clock.h"
 #include "os/privilege.h"
+#include "os/process.h"
+#include "systemd/log.h"
 
 #define CGROUP_TEXT_MAX (64 * 1024)
 #define PROCESSES_MAX 128 /* at a time: each has a descriptor */
-#define LOOKS_MAX 10      /* a process may end while it is looked at */
+#define GROUP_SIZE (PATH_MAX + 32)
+#define NAME_SIZE 32 /* of a command */
+#define LOOKS_MAX 10 /* a process may end while it is looked at */
 
 static const struct timespec pause_time = { .tv_nsec = 1000000 };
 
@@ -46,6 +51,14 @@ static bool is_left(pid_t pid) {
                 if (pid > 0 && killed[i].pid == pid && !has_ended(killed[i].fd))
                         return true;
         return false;
+}
+
+static unsigned count_left(void) {
+        unsigned n = 0;
+
+        for (size_t i = 0; i < PROCESSES_MAX; i++)
+                n += killed[i].pid > 0 && !has_ended(killed[i].fd);
+        return n;
 }
 
 /* Takes the descriptor. */
@@ -146,9 +159,9 @@ static int read_text(int folder_fd, const char *name, struct nb_buffer *ret) {
         return ret->len == 0 || memchr(ret->data, '\0', ret->len) ? -EINVAL : 0;
 }
 
-static int find_group(struct nb_buffer *text, int *ret_fd) {
+static int find_group(struct nb_buffer *text, char ret_folder[static GROUP_SIZE]) {
         _cleanup_(nb_closep) int self_fd = -1;
-        char path[PATH_MAX], folder[PATH_MAX + 32];
+        char path[PATH_MAX];
         const char *mount;
         bool is_unified;
         int r;
@@ -165,16 +178,19 @@ static int find_group(struct nb_buffer *text, int *ret_fd) {
         r = nb_cgroup_path_parse(text->data, is_unified, path, sizeof(path));
         if (r < 0)
                 return r;
-        snprintf(folder, sizeof(folder), "%s%s", mount, path);
-        return nb_folder_open(folder, ret_fd);
+        snprintf(ret_folder, GROUP_SIZE, "%s%s", mount, path);
+        return 0;
 }
 
 static int read_processes(struct nb_buffer *text) {
         _cleanup_(nb_closep) int group_fd = -1;
+        char folder[GROUP_SIZE];
         struct stat st;
         int r;
 
-        r = find_group(text, &group_fd);
+        r = find_group(text, folder);
+        if (r >= 0)
+                r = nb_folder_open(folder, &group_fd);
         if (r < 0)
                 return r;
         /* cgroup.procs omits the processes of child groups; the link count reveals such groups. */
@@ -194,6 +210,19 @@ static bool is_listed(const char *text, pid_t pid) {
         return other == pid;
 }
 
+/* "?" if the process has ended. */
+static void read_name(pid_t pid, char ret[static NAME_SIZE]) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64);
+        _cleanup_(nb_closep) int fd = -1;
+        char path[32];
+
+        snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+        if (nb_folder_open(path, &fd) >= 0 && read_text(fd, "comm", &text) >= 0)
+                nb_text_copy_line(text.data, strcspn(text.data, "\n"), ret, NAME_SIZE);
+        else
+                snprintf(ret, NAME_SIZE, "?");
+}
+
 /* Kills the processes that `text` lists. The caller may send signals to processes of root, and one
  * of them may have a number in the list by now. A descriptor always refers to the same process; a
  * second list shows that it is in the control group. Returns the number of killed processes. */
@@ -211,9 +240,17 @@ static unsigned kill_listed(struct nb_buffer *text, pid_t relative, pid_t child,
         }
         r = read_processes(text);
         for (unsigned i = 0; i < n; i++) {
-                bool is_killed = r >= 0 && is_listed(text->data, pids[i]) &&
-                                 syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0) == 0;
+                char name[NAME_SIZE];
+                bool is_killed;
 
+                read_name(pids[i], name);
+                is_killed = r >= 0 && is_listed(text->data, pids[i]) &&
+                            syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0) == 0;
+                if (is_killed && !is_any)
+                        nb_log(LOG_NOTICE, NB_NONE,
+                               "killed process %d ('%s') of root in the control group of the "
+                               "service",
+                               (int)pids[i], name);
                 if (is_killed && is_any)
                         *is_any |= pids[i] != child;
                 if (is_killed && !is_any)
@@ -235,11 +272,26 @@ bool nb_alone_kill(pid_t parent, pid_t child, uint64_t deadline_ms) {
         return is_any;
 }
 
+/* Whoever starts the installer in a shell has the processes of a session in the same control group.
+ * A wrapper in ExecStart= is the parent. */
+static bool is_group_own(const char *list) {
+        static const char *const units[] = { "*/node-bootstrap.service",
+                                             "*/node-bootstrap-refresh.service" };
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
+        char folder[GROUP_SIZE];
+        bool is_own = false;
+
+        if (find_group(&text, folder) < 0)
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(units); i++)
+                is_own |= fnmatch(units[i], folder, 0) == 0;
+        return is_own && !is_listed(list, getppid());
+}
+
 /* Without CAP_KILL, a signal reaches only processes with root as their real or saved user. No
- * process of `join` can ever be one of them: they are of this run, or were left by an earlier one.
- */
+ * process of `join` can ever be one of them: only root can have put them there. */
 static void kill_own(struct nb_buffer *text, pid_t runner) {
-        if (nb_privilege_keep(~(UINT32_C(1) << CAP_KILL)) >= 0)
+        if (is_group_own(text->data) && nb_privilege_keep(~(UINT32_C(1) << CAP_KILL)) >= 0)
                 (void)kill_listed(text, runner, 0, NULL);
 }
 
@@ -258,6 +310,7 @@ int nb_alone_verify(pid_t runner, struct nb_failure *f) {
                         (void)nanosleep(&pause_time, NULL);
                 kill_own(&text, runner);
         }
+        nb_process_note_left(count_left());
         if (r == -EEXIST)
                 return nb_failure_set(f, NB_NOT_ALONE, r,
                                       "process %d is still in the control group of the service",

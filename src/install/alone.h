@@ -7,9 +7,9 @@
  * can leave the control group of a service, so its list of processes shows all of them. If that
  * cannot be read, the check fails.
  *
- * Processes of root are not the work of `join`: install itself started them, maybe in an earlier
- * run, to look at a file system that may hang (nb_process_try()). Such a process may remain
- * although it was killed, even when the service starts again.
+ * The others are processes of root, which only root can have put there. Mostly install itself
+ * started them, maybe in an earlier run, to look at a file system that may hang (nb_process_try()).
+ * Such a process may remain although it was killed, even when the service starts again.
  */
 
 #include <stdbool.h>
@@ -19,9 +19,10 @@
 
 #include "base/failure.h"
 
-/* Kills the other processes of root in the control group, except the runner (0: there is none), and
- * does not wait for their end. Drops CAP_KILL if there are any. NB_NOT_ALONE if a process of
- * another user is there. */
+/* Kills the other processes of root in the control group, except the runner (0: there is none),
+ * logs that, and does not wait for their end. Drops CAP_KILL if there are any. NB_NOT_ALONE if a
+ * process of another user is there, or if the control group is not that of a service of
+ * node-bootstrap, or has the parent of this process: then nothing is killed. */
 int nb_alone_verify(pid_t runner, struct nb_failure *f);
 
 /* Kills the other processes of the control group, except `parent`, until none is left but those

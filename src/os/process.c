@@ -24,6 +24,7 @@
 
 /* Processes of nb_process_try() that were killed, but have not ended. */
 static pid_t stuck[LEFT_MAX];
+static unsigned n_noted;
 
 /* `streams` are the program's standard input, output and error. Its signal handlers and signal mask
  * are reset, since this process may block signals. Returns the process ID, or -errno. */
@@ -321,6 +322,10 @@ unsigned nb_process_count_left(void) {
         return n;
 }
 
+void nb_process_note_left(unsigned n) {
+        n_noted = n;
+}
+
 /* On some file systems, not even SIGKILL ends a process. */
 static void leave(pid_t pid) {
         size_t i = 0;
@@ -336,7 +341,7 @@ int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms) 
         int pair[2], n;
         pid_t pid;
 
-        if (nb_process_count_left() == LEFT_MAX)
+        if (nb_process_count_left() == LEFT_MAX || n_noted >= LEFT_MAX)
                 return -ETIMEDOUT;
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return -errno;

@@ -53,3 +53,7 @@ int nb_process_try(void (*run)(void *userdata), void *userdata, int timeout_ms);
 /* On some file systems, such as FUSE, a killed process ends only when the file system answers, but
  * executes nothing more. Returns how many such processes, started by this one, have not ended. */
 unsigned nb_process_count_left(void);
+
+/* How many there are now with those of earlier runs: nb_process_try() starts no other one if they
+ * are too many. Otherwise, each restart of a service would add some, up to TasksMax=. */
+void nb_process_note_left(unsigned n);

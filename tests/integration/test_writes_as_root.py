@@ -94,9 +94,9 @@ def find_hierarchy():
 def group():
     if os.geteuid() != 0:
         pytest.skip("control groups need root")
-    folder = find_hierarchy() / f"node-bootstrap-test-{os.getpid()}"
+    folder = find_hierarchy() / f"node-bootstrap-test-{os.getpid()}" / "node-bootstrap.service"
     try:
-        folder.mkdir()
+        folder.mkdir(parents=True)
     except OSError as error:
         pytest.skip(f"no control group can be made: {error}")
     yield folder
@@ -104,7 +104,7 @@ def group():
         for pid in (folder / "cgroup.procs").read_text().split():
             os.kill(int(pid), number)
     until(lambda: not (folder / "cgroup.procs").read_text(), "the processes of the control group end", pause=0.01)
-    for below in [path for path in folder.iterdir() if path.is_dir()] + [folder]:
+    for below in [path for path in folder.iterdir() if path.is_dir()] + [folder, folder.parent]:
         below.rmdir()
     namespace.take_left_files()     # run_in() is not limited to a root
 
@@ -139,10 +139,25 @@ def test_process_of_root_in_the_group(machine, group):
     with subprocess.Popen(["sleep", "infinity"]) as other:
         (group / "cgroup.procs").write_text(str(other.pid))
         try:
-            run_in(machine, group).failed("handoff-missing", 65)
-            assert other.wait() == -signal.SIGKILL
+            run_in(machine, group).failed("handoff-missing", 65, f"killed process {other.pid} ('sleep') of root")
+            assert other.wait(60) == -signal.SIGKILL
         finally:
             other.kill()
+            other.wait(60)
+
+
+def test_process_of_root_in_a_foreign_group(machine, group):
+    """As that of a shell, when somebody starts the installer by hand: it may be their session."""
+    foreign = group / "session-1.scope"
+    foreign.mkdir()
+    with subprocess.Popen(["sleep", "infinity"]) as other:
+        (foreign / "cgroup.procs").write_text(str(other.pid))
+        try:
+            run_in(machine, foreign).failed("not-alone", 76, f"process {other.pid}")
+            assert other.poll() is None
+        finally:
+            other.kill()
+            other.wait(60)
 
 
 def test_process_from_before_the_join_on_a_joined_machine(machine, cluster, group):
@@ -206,7 +221,7 @@ def test_no_process_is_killed_by_its_number(machine, group, program, strace):
 def test_process_that_has_left_the_group(machine, group, program, strace):
     """It is not killed, since it could have got the number of one that was in the group. The runner stops when it
     has its descriptor; its first one is that of the child."""
-    other, trace = group.with_name(f"{group.name}-other"), machine.path / "trace"
+    other, trace = group.parent.with_name(f"{group.parent.name}-other"), machine.path / "trace"
     run = start_in(machine, group, program=program("sleep infinity &\n"),
                    tracer=[strace, "-f", "-o", str(trace), "-e", "trace=pidfd_open,pidfd_send_signal", "-e", "inject=pidfd_open:signal=SIGSTOP:when=2"])
     sweeper = until(lambda: trace.exists() and re.search(r"^(\d+) +--- stopped by SIGSTOP", trace.read_text(), re.MULTILINE), "the sweeper stops")[1]

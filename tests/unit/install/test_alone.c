@@ -11,9 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/macro.h"
 #include "case.h"
 #include "install/alone.h"
 #include "os/clock.h"
+#include "os/process.h"
 
 #define UNIT "/system.slice/node-bootstrap.service"
 
@@ -100,7 +102,7 @@ static void processes_are_counted(void **state) {
 
 /* --- In a control group of this test --- */
 
-static char group[PATH_MAX];
+static char above[PATH_MAX], group[PATH_MAX + 32];
 
 static bool write_text(const char *path, const char *text) {
         int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -112,9 +114,9 @@ static bool write_text(const char *path, const char *text) {
 }
 
 /* As root in a container, there may be no control group that can be written. */
-static bool enter_group(void) {
+static bool enter_group(const char *name) {
         static const char *const mounts[] = { "/sys/fs/cgroup/systemd", "/sys/fs/cgroup" };
-        char text[8192] = "", path[PATH_MAX / 2], procs[PATH_MAX + 32];
+        char text[8192] = "", path[PATH_MAX / 2], procs[sizeof(group) + 32];
         int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
         bool is_unified = access(mounts[0], F_OK) < 0;
 
@@ -122,9 +124,10 @@ static bool enter_group(void) {
         (void)close(fd);
         if (nb_cgroup_path_parse(text, is_unified, path, sizeof(path)) < 0)
                 return false;
-        (void)snprintf(group, sizeof(group), "%s%s/node-bootstrap-test-%d", mounts[is_unified],
+        (void)snprintf(above, sizeof(above), "%s%s/node-bootstrap-test-%d", mounts[is_unified],
                        strcmp(path, "/") == 0 ? "" : path, (int)getpid());
-        if (mkdir(group, 0755) < 0)
+        (void)snprintf(group, sizeof(group), "%s/%s", above, name);
+        if (mkdir(above, 0755) < 0 || mkdir(group, 0755) < 0)
                 return false;
         (void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", group);
         return write_text(procs, "0");
@@ -167,7 +170,7 @@ static bool is_killed(pid_t pid) {
 static bool judge_group(void) {
         const uint64_t deadline_ms = nb_now_ms() + 10000;
         struct nb_failure f = { 0 };
-        char below[PATH_MAX + 8];
+        char below[sizeof(group) + 8];
         pid_t runner, other;
 
         EXPECT(nb_alone_verify(0, &f) == 0);
@@ -228,42 +231,110 @@ static bool judge_hung_process(void) {
         return true;
 }
 
-static void run_in_group(bool (*judge)(void)) {
+static void end(_unused_ void *userdata) {
+}
+
+/* So many that no other one is started; the runner, which is forked, leaves them alone as well. */
+static bool judge_many_hung_processes(void) {
+        const uint64_t deadline_ms = nb_now_ms() + 10000;
+        pid_t hung[8], runner;
+        struct nb_failure f = { 0 };
+        int status;
+
+        for (size_t i = 0; i < N_ELEMENTS(hung); i++) {
+                hung[i] = start_sleeper(0);
+                EXPECT(ptrace(PTRACE_SEIZE, hung[i], NULL, PTRACE_O_TRACEEXIT) == 0);
+        }
+        EXPECT(nb_process_try(end, NULL, 10000) == 0);
+        EXPECT(nb_alone_verify(0, &f) == 0);
+        EXPECT(nb_process_try(end, NULL, 10000) == -ETIMEDOUT);
+        runner = fork();
+        if (runner == 0)
+                _exit(nb_alone_kill(getppid(), 0, deadline_ms) ? 1 : 0);
+        EXPECT(waitpid(runner, &status, 0) == runner && status == 0);
+        for (size_t i = 0; i < N_ELEMENTS(hung); i++) {
+                EXPECT(waitpid(hung[i], &status, 0) == hung[i] && WIFSTOPPED(status));
+                EXPECT(ptrace(PTRACE_CONT, hung[i], NULL, NULL) == 0);
+                EXPECT(is_killed(hung[i]));
+        }
+        EXPECT(nb_alone_verify(0, &f) == 0);
+        EXPECT(nb_process_try(end, NULL, 10000) == 0);
+        return true;
+}
+
+/* As in a shell, or in a container: a process of root is not of this program. */
+static bool judge_foreign_group(void) {
+        struct nb_failure f = { 0 };
+        pid_t other = start_sleeper(0);
+
+        EXPECT(nb_alone_verify(0, &f) == -EEXIST && f.code == NB_NOT_ALONE);
+        EXPECT(waitpid(other, NULL, WNOHANG) == 0);
+        EXPECT(nb_alone_verify(other, &f) == 0);
+        EXPECT(kill(other, SIGKILL) == 0 && is_killed(other));
+        return true;
+}
+
+/* A wrapper in ExecStart= waits for the installer. */
+static bool judge_parent(void) {
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) {
+                struct nb_failure f = { 0 };
+
+                _exit(nb_alone_verify(0, &f) == -EEXIST && f.code == NB_NOT_ALONE ? 0 : 1);
+        }
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        return true;
+}
+
+struct group_case {
+        const char *name, *group;
+        bool (*judge)(void);
+};
+
+static struct group_case group_cases[] = {
+        { "others are found and killed", "node-bootstrap.service", judge_group },
+        { "a hung process is not waited for", "node-bootstrap-refresh.service",
+          judge_hung_process },
+        { "many hung processes", "node-bootstrap.service", judge_many_hung_processes },
+        { "the group of another service", "ssh.service", judge_foreign_group },
+        { "a group whose name ends alike", "x-node-bootstrap.service", judge_foreign_group },
+        { "the parent is in the group", "node-bootstrap.service", judge_parent },
+};
+
+static void run_in_group(void **state) {
+        const struct group_case *c = *state;
         int status, fds[2];
-        char name[PATH_MAX] = "";
+        char names[sizeof(above) + sizeof(group)] = "";
         pid_t pid;
 
         assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
         pid = fork();
         if (pid == 0) {
-                bool is_there = enter_group();
+                bool is_there = enter_group(c->group);
 
                 (void)!write(fds[1], group, sizeof(group));
-                _exit(!is_there ? 255 : judge() ? 0 : 1);
+                (void)!write(fds[1], above, sizeof(above));
+                _exit(!is_there ? 255 : c->judge() ? 0 : 1);
         }
         assert_int_equal(close(fds[1]), 0);
-        (void)!read(fds[0], name, sizeof(name));
+        (void)!read(fds[0], names, sizeof(group));
+        (void)!read(fds[0], names + sizeof(group), sizeof(above));
         assert_int_equal(close(fds[0]), 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
-        if (name[0])
-                (void)rmdir(name);
+        if (names[0]) {
+                (void)rmdir(names);
+                (void)rmdir(names + sizeof(group));
+        }
         if (WIFEXITED(status) && WEXITSTATUS(status) == 255)
                 skip();
         assert_int_equal(status, 0);
 }
 
-static void others_are_found_and_killed(void **state) {
-        run_in_group(judge_group);
-}
-
-static void hung_process_is_not_waited_for(void **state) {
-        run_in_group(judge_hung_process);
-}
-
 int main(void) {
         CASES(path_cases, path_is_parsed);
         CASES(procs_cases, processes_are_counted);
-        CASE(others_are_found_and_killed);
-        CASE(hung_process_is_not_waited_for);
+        CASES(group_cases, run_in_group);
         return case_run("install alone");
 }
