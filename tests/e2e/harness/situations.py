@@ -480,6 +480,7 @@ def attacker_on_the_network_side(r):
     finally:
         r.node.await_end()
         r.node.restore_join()
+    assert "systemd" in r.here("ps -o", " 1")
     place = approvals.Place(r.cluster, None, "victim")
     request = place.submit(user=f"system:bootstrap:{token.id}")
     r.here("journalctl")
