@@ -34,7 +34,7 @@ struct kubelet {
         struct nb_sources *sources;
         const struct nb_unit *unit;
         const struct nb_settings *settings;
-        bool are_settings_refused;  /* they may want more */
+        enum nb_code refused;       /* why the settings are refused, which may want more */
         const struct nb_last *last; /* NULL: unknown */
         struct nb_buffer arguments; /* of the kubelet that runs, or that would start: the last one
                                        wins */
@@ -209,7 +209,8 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
 static bool add_failed_attempt(struct kubelet *kubelet) {
         const struct nb_last *last = kubelet->last;
 
-        if (!last || !last->code[0] || !nb_last_is(last, NB_LAST_KEPT))
+        if (!last || !last->code[0] || !nb_last_is(last, NB_LAST_KEPT) ||
+            (kubelet->refused != NB_NONE && nb_failure_find(last->code) != kubelet->refused))
                 return false;
         add_finding(kubelet, NB_KUBELET_BAD, "%s", last->detail);
         kubelet->ret->findings[kubelet->ret->n - 1].code = nb_failure_find(last->code);
@@ -223,7 +224,7 @@ static void add_missing_config(struct kubelet *kubelet) {
              is_wanted = is_written && settings->is_config_from_cluster,
              is_joined = access(settings->kubeconfig, F_OK) == 0, is_late = is_wanted && is_joined;
 
-        if ((is_late || (is_written && is_joined && kubelet->are_settings_refused)) &&
+        if ((is_late || (is_written && is_joined && kubelet->refused != NB_NONE)) &&
             add_failed_attempt(kubelet))
                 return;
         add_finding(kubelet, is_wanted && !is_late ? NB_KUBELET_GOOD : NB_KUBELET_BAD,
@@ -449,12 +450,12 @@ static int check_all(struct kubelet *kubelet) {
 }
 
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
-                     const struct nb_settings *settings, bool are_refused,
+                     const struct nb_settings *settings, enum nb_code refused,
                      const struct nb_last *last, struct nb_kubelet_findings *ret_findings) {
         struct kubelet kubelet = { .sources = sources,
                                    .unit = unit,
                                    .settings = settings,
-                                   .are_settings_refused = are_refused,
+                                   .refused = refused,
                                    .last = last,
                                    .ret = ret_findings };
 

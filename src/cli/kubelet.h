@@ -34,10 +34,10 @@ struct nb_kubelet_findings {
         char health[NB_KUBELET_HEALTH_SIZE];
 };
 
-/* `unit` is that of nb_kubelet_show(); `are_refused`: the settings may be incomplete; and `last`
- * that of nb_last_read(), or NULL. 0 or -ENOMEM. */
+/* `unit` is that of nb_kubelet_show(); `refused` says why the settings may be incomplete, or is
+ * NB_NONE; `last` is that of nb_last_read(), or NULL. 0 or -ENOMEM. */
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
-                     const struct nb_settings *settings, bool are_refused,
+                     const struct nb_settings *settings, enum nb_code refused,
                      const struct nb_last *last, struct nb_kubelet_findings *ret_findings);
 
 /* For setup, which then starts the join: prints why kubelet cannot start, or what contradicts the

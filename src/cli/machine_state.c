@@ -91,8 +91,8 @@ static bool is_queued(const struct nb_unit_state *unit) {
 static int find_cause(struct nb_sources *sources, const struct nb_unit *kubelet,
                       struct nb_machine_state *state, struct nb_kubelet_finding *ret) {
         struct nb_kubelet_findings found;
-        int r = nb_kubelet_check(sources, kubelet, &state->settings,
-                                 state->settings_failure.code != NB_NONE, &state->last, &found);
+        int r = nb_kubelet_check(sources, kubelet, &state->settings, state->settings_failure.code,
+                                 &state->last, &found);
 
         if (r < 0)
                 return r;

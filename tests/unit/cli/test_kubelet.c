@@ -139,7 +139,7 @@ static void checks_kubelet(void **state) {
         char text[1024];
 
         prepare(c, &unit, &settings);
-        assert_int_equal(nb_kubelet_check(&sources, &unit, &settings, false, NULL, &found), 0);
+        assert_int_equal(nb_kubelet_check(&sources, &unit, &settings, NB_NONE, NULL, &found), 0);
         (void)expand(c->text, text);
         for (unsigned i = 0; i < found.n && !finding; i++)
                 if (strstr(found.findings[i].text, text))
