@@ -168,6 +168,7 @@ struct nb_setup_found {
         struct nb_secret flags;        /* kubeadm-flags.env */
         bool is_joined;                /* this machine, and its next start does not join again */
         bool has_never_joined;         /* this machine: it has no certificate and no record */
+        bool are_settings_refused;     /* `settings` has what could be read of them */
 };
 
 /* Reads this machine or image. Release `ret_found` with nb_setup_found_done() even after a failure.
@@ -310,6 +311,21 @@ int nb_setup_apply(const struct nb_setup_wanted *wanted, struct nb_setup_plan *p
  * there is one. */
 bool nb_setup_put_changes(const struct nb_setup_wanted *wanted, const struct nb_setup_plan *plan,
                           struct nb_json_writer *writer);
+
+/* Why the join waits, as far as it was printed. */
+struct nb_setup_reasons {
+        bool is_printed[_NB_CODE_N];
+        enum nb_code printed, seen; /* the last one; at the last look */
+        char printed_detail[NB_FAILURE_DETAIL_MAX], seen_detail[NB_FAILURE_DETAIL_MAX];
+        unsigned n_seen; /* in so many looks, without a break */
+};
+
+/* Whether a reason (NB_NONE: there is none) must be printed at this look: the first of its code;
+ * and one that is not the last printed one after this many looks without a break, since those of
+ * two endpoints may alternate for days. */
+#define NB_SETUP_REASON_LOOKS 60
+bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code,
+                            const char *detail);
 
 /* Makes the planned changes of the service, and watches this machine for what is to be waited for.
  * The exit status, or the failure of the service or of kubelet, NB_SETUP_UNFINISHED,

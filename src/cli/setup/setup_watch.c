@@ -27,7 +27,7 @@ struct watch {
         /* The join */
         bool has_joined;
         char previous[sizeof(((struct nb_last *)NULL)->invocation)]; /* the run before it; "" */
-        bool is_reason_printed[_NB_CODE_N];
+        struct nb_setup_reasons reasons;
         char status[NB_FAILURE_DETAIL_MAX]; /* that was printed */
         unsigned n_queued;                  /* how often it was seen queued, without a break */
 
@@ -54,15 +54,31 @@ static void print_line(char mark, const char *text, const struct nb_last *last) 
         fflush(stdout);
 }
 
-/* Each reason once, since those of two endpoints may alternate for days. A failure that ends the
- * watch is printed at the end. */
-static void print_wait(struct watch *watch, const struct nb_last *last) {
-        enum nb_code code = nb_failure_find(last->code);
+bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code,
+                            const char *detail) {
+        bool is_same = code == reasons->seen && !strcmp(detail, reasons->seen_detail);
 
-        if (code == NB_NONE || watch->is_reason_printed[code] || nb_last_is(last, NB_LAST_FAILED))
-                return;
-        print_line(' ', last->detail, last);
-        watch->is_reason_printed[code] = true;
+        reasons->n_seen = is_same ? reasons->n_seen + 1 : 1;
+        reasons->seen = code;
+        NB_TEXT_COPY_LINE(reasons->seen_detail, detail);
+        if (code == NB_NONE ||
+            (reasons->is_printed[code] &&
+             (reasons->n_seen != NB_SETUP_REASON_LOOKS ||
+              (code == reasons->printed && !strcmp(detail, reasons->printed_detail)))))
+                return false;
+        reasons->is_printed[code] = true;
+        reasons->printed = code;
+        NB_TEXT_COPY_LINE(reasons->printed_detail, detail);
+        return true;
+}
+
+/* A failure that ends the watch is printed at the end. */
+static void print_wait(struct watch *watch, const struct nb_last *last) {
+        enum nb_code code = nb_last_is(last, NB_LAST_FAILED) ? NB_NONE
+                                                             : nb_failure_find(last->code);
+
+        if (nb_setup_reason_is_due(&watch->reasons, code, last->detail))
+                print_line(' ', last->detail, last);
 }
 
 /* The result of the join. A queued service has no status of its own; that of one that is starting
