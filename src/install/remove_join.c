@@ -185,5 +185,5 @@ int nb_remove_join(const struct nb_context *context, const struct nb_record *las
                "joins, and *.old files that a join renamed\n"
                "left     the Node object in the cluster: `kubectl delete node %s` removes it\n",
                context->settings.certificate_directory, last->node);
-        return 0;
+        return nb_context_verify_join(context, f);
 }

@@ -74,11 +74,18 @@ static bool may_hang(const char *directory) {
 /* As nb_sources_read_named(): another process tries first, if there is another file system. */
 static int verify_answer(struct nb_sources *sources, struct nb_failure *f) {
         const char *directory = sources->config_directory;
+        int r;
 
-        if (!directory || sources->kept || !may_hang(directory) ||
-            nb_process_try(try_directory, sources, NB_SOURCES_READ_TIMEOUT_MS) != -ETIMEDOUT)
+        if (!directory || sources->kept || !may_hang(directory))
+                return 0;
+        r = nb_process_try(try_directory, sources, NB_SOURCES_READ_TIMEOUT_MS);
+        if (r >= 0 || r == -EPERM)
                 return 0;
         sources->config_directory = NULL;
+        if (r != -ETIMEDOUT)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
+                                      "the settings in '%s' cannot be read: %m",
+                                      nb_text_shown(directory));
         return nb_failure_set(f, NB_SETTINGS_UNREADABLE, ETIMEDOUT,
                               "the settings in '%s' cannot be read within %d s: the file system "
                               "does not answer",
@@ -96,21 +103,26 @@ int nb_documents_merge(struct nb_sources *sources, struct nb_settings_tokens *to
 }
 
 static int merge_readable(void *userdata, const struct nb_config_document *document,
-                          _unused_ struct nb_failure *f) {
+                          struct nb_failure *f) {
         const struct nb_settings_source source = { .origin = document->origin,
                                                    .is_tolerant = true };
-        struct nb_failure ignored = { 0 };
+        struct nb_failure why = { 0 };
 
-        (void)nb_settings_merge(userdata, &source, document->data, document->len, &ignored);
+        (void)nb_settings_merge(userdata, &source, document->data, document->len, &why);
+        if (why.code != NB_NONE && f->code == NB_NONE)
+                *f = why;
         return 0;
 }
 
-void nb_documents_merge_readable(struct nb_sources *sources, struct nb_settings *ret_settings) {
-        struct nb_failure ignored = { 0 };
-
+void nb_documents_merge_readable(struct nb_sources *sources, struct nb_settings *ret_settings,
+                                 struct nb_failure *ret_unread) {
         nb_settings_init(ret_settings);
-        if (verify_answer(sources, &ignored) >= 0)
-                (void)nb_sources_config(sources, merge_readable, ret_settings, &ignored);
+        *ret_unread = (struct nb_failure){ 0 };
+        if (verify_answer(sources, ret_unread) < 0)
+                return;
+        sources->is_tolerant = true;
+        (void)nb_sources_config(sources, merge_readable, ret_settings, ret_unread);
+        sources->is_tolerant = false;
 }
 
 static void reset_unless_own(const struct nb_settings *own, enum nb_setting setting, bool *value,

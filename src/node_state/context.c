@@ -117,13 +117,25 @@ int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sour
                          struct nb_record *ret_record, struct nb_failure *f) {
         struct nb_settings *settings = &context->settings;
         struct nb_kubelet_paths paths;
+        int r;
 
         *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
         /* A join that a crash has interrupted may not have written the file yet. */
-        nb_documents_merge_readable(sources, settings);
-        if (nb_kubelet_env_read_paths(root_fd, &paths) > 0)
+        nb_documents_merge_readable(sources, settings, &context->unread);
+        if (nb_kubelet_env_read_paths(root_fd, &paths) > 0) {
                 nb_kubelet_paths_set(&paths, settings);
-        return nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
+                nb_failure_clear(&context->unread);
+        }
+        r = nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
+        return r == 0 ? nb_context_verify_join(context, f) : r;
+}
+
+int nb_context_verify_join(const struct nb_context *context, struct nb_failure *f) {
+        if (context->unread.code == NB_NONE)
+                return 0;
+        return nb_failure_set(f, NB_RESET_UNFINISHED, context->unread.errnum,
+                              "the settings may name other files of a join: %s",
+                              context->unread.detail);
 }
 
 /* The origin is not what the child says: it would not tell its settings from those of root. */

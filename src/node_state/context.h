@@ -40,6 +40,7 @@ struct nb_context {
         struct nb_bootstrap bootstrap;
         struct nb_failure bootstrap_failure; /* why it could not be loaded; matters only if this
                                                 machine has to join */
+        struct nb_failure unread;            /* of nb_context_find_join() */
         struct nb_cluster_identity identity;
         bool is_metadata_wanted;       /* nb_bootstrap_wants_metadata() without any metadata */
         enum nb_provider metadata;     /* whose metadata supplied something; NB_PROVIDER_NONE */
@@ -63,10 +64,14 @@ int nb_context_choose_name(struct nb_context *context, const char *fixed, struct
 
 /*
  * For `reset`, which needs only the paths of the last join: those in node-bootstrap.env, or those
- * in the settings. Reads the record. 1; 0 if there is none; NB_INSTALLED_*.
+ * in the settings. Reads the record. 1; 0 if there is none; NB_INSTALLED_*; NB_RESET_UNFINISHED if
+ * there is none, but nb_context_verify_join() fails.
  */
 int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
                          struct nb_record *ret_record, struct nb_failure *f);
+
+/* Whether the paths are all that nb_context_find_join() had to read. NB_RESET_UNFINISHED. */
+int nb_context_verify_join(const struct nb_context *context, struct nb_failure *f);
 
 /*
  * Settles the settings: sets `settled` to `own`, the context of this machine, with what a child has

@@ -459,6 +459,10 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
 
 /* --- Documents --- */
 
+static int skip_unreadable(const struct nb_sources *sources, int r) {
+        return sources->is_tolerant ? 0 : r;
+}
+
 /* `path` NULL: reads the credential. */
 static int each_document(struct nb_sources *sources, const char *path, nb_config_each each,
                          void *userdata, struct nb_failure *f) {
@@ -473,7 +477,7 @@ static int each_document(struct nb_sources *sources, const char *path, nb_config
         if (r == -ENOENT && (!path || lstat(path, &st) < 0))
                 return 0;
         if (r < 0)
-                return set_unreadable(origin, r, f);
+                return skip_unreadable(sources, set_unreadable(origin, r, f));
         return each(userdata,
                     &(struct nb_config_document){ .origin = origin,
                                                   .data = text.data,
@@ -491,11 +495,11 @@ static int each_in_folder(struct nb_sources *sources, const char *folder, nb_con
         if (r >= 0 || r == -ENOENT)
                 r = list_kept(sources, folder, &names);
         if (r == -E2BIG)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, E2BIG,
-                                      "%s contains more than %d files", folder,
-                                      NB_CONFIG_FILES_MAX);
+                return skip_unreadable(sources, nb_failure_set(f, NB_SETTINGS_UNREADABLE, E2BIG,
+                                                               "%s contains more than %d files",
+                                                               folder, NB_CONFIG_FILES_MAX));
         if (r < 0)
-                return set_unreadable(folder, r, f);
+                return skip_unreadable(sources, set_unreadable(folder, r, f));
         qsort(names.names, names.n, sizeof(names.names[0]), compare_names);
         for (size_t i = 0; i < names.n; i++) {
                 snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);

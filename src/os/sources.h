@@ -56,7 +56,9 @@ struct nb_sources {
         const char *credentials_directory;   /* $CREDENTIALS_DIRECTORY; NULL: not run by systemd */
         const char *stores[NB_STORES_N + 1]; /* credential stores to read instead, in order of
                                                 precedence, ending with NULL */
-        bool is_keeping; /* keep what is read in memory, for reads after privileges are dropped */
+        bool is_tolerant; /* nb_sources_config() skips what it cannot read, although it sets the
+                             failure */
+        bool is_keeping;  /* keep what is read in memory, for reads after privileges are dropped */
         struct nb_kept *kept;
 };
 

@@ -318,7 +318,8 @@ static int parse_version(const struct nb_settings_merge *merge, const struct nb_
 
 static int merge_document(const struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
         struct reading reading = { .merge = merge };
-        const struct nb_settings_walk walk = { merge, known_key, take_key, &reading, 0 };
+        const struct nb_settings_walk walk = { merge,    known_key, take_key,
+                                               &reading, 0,         merge->source->is_tolerant };
         const struct nb_yaml_node *discovery = nb_yaml_get(root, "discovery"),
                                   *token = nb_yaml_get(discovery, "bootstrapToken"),
                                   *file = nb_yaml_get(discovery, "file"),

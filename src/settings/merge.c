@@ -33,7 +33,8 @@ static int check_header(const struct nb_settings_merge *merge, const struct nb_y
 }
 
 static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
-        const struct nb_settings_walk walk = { merge, setting_key, take_setting, merge, 0 };
+        const struct nb_settings_walk walk = { merge, setting_key, take_setting,
+                                               merge, 0,           merge->source->is_tolerant };
         int r;
 
         if (root->type != NB_YAML_MAPPING)

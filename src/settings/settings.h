@@ -125,7 +125,8 @@ struct nb_settings_source {
         const char *key;  /* the settings are the value of this top-level key of a foreign document,
                              and need no apiVersion and kind; NULL: they are the whole document */
         bool is_exposed;  /* other users can read it: a token in it is refused */
-        bool is_tolerant; /* what is refused is skipped */
+        bool is_tolerant; /* keys that are refused are skipped: no failure, but `f` is set if one of
+                             them is the path of a file that a join writes */
         bool is_metadata; /* from cloud metadata, perhaps passed on by `join`: only some keys are
                              accepted (settings.def) */
 };

@@ -129,6 +129,37 @@ static int refuse_key(const struct nb_settings_merge *merge, const struct nb_yam
                                   hint ? "?" : "");
 }
 
+/* A value that is refused may have been stored in parts. */
+__attribute__((noinline)) static int take_whole(const struct nb_settings_walk *walk, size_t i,
+                                                const char *path, const struct nb_yaml_node *node) {
+        const struct nb_settings before = *walk->merge->settings;
+        int r = walk->take(walk->userdata, i, path, node);
+
+        if (r < 0)
+                *walk->merge->settings = before;
+        return r;
+}
+
+static int take_value(const struct nb_settings_walk *walk, size_t i, const char *path,
+                      const struct nb_yaml_node *node) {
+        return walk->is_tolerant ? take_whole(walk, i, path, node)
+                                 : walk->take(walk->userdata, i, path, node);
+}
+
+static bool is_kubelet_path(const char *path) {
+        static const enum nb_setting paths[] = { NB_SETTING_KUBECONFIG,
+                                                 NB_SETTING_CERTIFICATE_DIRECTORY,
+                                                 NB_SETTING_CA_FILE };
+
+        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+                const char *key = nb_setting_rows[paths[i]].key;
+
+                if (strcmp(path, key) == 0 || is_section_of(path, key))
+                        return true;
+        }
+        return strcmp(path, "caCertPath") == 0;
+}
+
 static int take_key(const struct nb_settings_walk *walk, const char *parent, const char *path,
                     const struct nb_yaml_node *node) {
         const char *key = path + walk->base_len;
@@ -140,12 +171,12 @@ static int take_key(const struct nb_settings_walk *walk, const char *parent, con
                 return refuse_key(walk->merge, node, parent,
                                   "a key must not contain a dot; nest the mappings", NULL, 0);
         if (!walk->known_key)
-                return walk->take(walk->userdata, 0, path, node);
+                return take_value(walk, 0, path, node);
         if (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0)
                 return 0;
         for (size_t i = 0; (name = walk->known_key(i)); i++) {
                 if (strcmp(name, key) == 0)
-                        return walk->take(walk->userdata, i, path, node);
+                        return take_value(walk, i, path, node);
                 is_section = is_section || is_section_of(key, name);
                 add_candidate(&guess, key, name);
         }
@@ -165,11 +196,15 @@ int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_n
         int r;
 
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
+                const struct nb_failure before = *walk->merge->f;
+
                 snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
                          node->key);
                 r = take_key(walk, parent, path, node);
-                if (r < 0 && !walk->merge->source->is_tolerant)
+                if (r < 0 && !walk->is_tolerant)
                         return r;
+                if (r < 0 && (before.code != NB_NONE || !is_kubelet_path(path)))
+                        *walk->merge->f = before;
         }
         return 0;
 }

@@ -30,13 +30,14 @@ struct nb_settings_walk {
         const char *(*known_key)(size_t i);
         int (*take)(void *userdata, size_t i, const char *path, const struct nb_yaml_node *node);
         void *userdata;
-        size_t base_len; /* length of the path of the mapping that the keys are relative to */
+        size_t base_len;  /* length of the path of the mapping that the keys are relative to */
+        bool is_tolerant; /* a key whose value is refused, even in parts, is skipped */
 };
 
 /* Calls `take` for each key, with its index among the known keys and its path ("node.name").
  * `parent` is the path of the mapping, "" for the document itself, whose apiVersion and kind are
- * skipped if there are known keys. Stops at the first failure, unless the source is tolerant.
- * NB_SETTINGS_INVALID. */
+ * skipped if there are known keys. Stops at the first failure, unless the walk is tolerant: then
+ * the failure is the first one of a path of kubelet, or unset. NB_SETTINGS_INVALID. */
 int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_node *mapping,
                      const char *parent);
 

@@ -26,7 +26,8 @@ static void check_settings(const struct nb_settings *settings) {
                                               name) == 0);
 }
 
-static const struct nb_settings_source source = { .origin = "fuzzed" };
+static const struct nb_settings_source source = { .origin = "fuzzed" },
+                                       tolerant = { .origin = "fuzzed", .is_tolerant = true };
 
 void fuzz_one(const char *data, size_t len) {
         struct nb_settings settings, before, again;
@@ -37,6 +38,11 @@ void fuzz_one(const char *data, size_t len) {
         before = settings;
         r = nb_settings_merge(&settings, &source, data, len, &f);
         FUZZ_CHECK_FAILURE(f, r);
+        again = before;
+        FUZZ_CHECK(nb_settings_merge(&again, &tolerant, data, len, &ignored) >= 0 || r < 0);
+        check_settings(&again);
+        FUZZ_CHECK(r < 0 || memcmp(&settings, &again, sizeof(settings)) == 0);
+        nb_failure_clear(&ignored);
         if (r < 0) {
                 FUZZ_CHECK(memcmp(&settings, &before, sizeof(settings)) == 0);
                 return;

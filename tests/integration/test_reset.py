@@ -119,21 +119,32 @@ def test_settings_that_cannot_be_used(machine, text):
     assert run.stderr == ""
 
 
-@pytest.mark.parametrize("documents", [
-    {"config.yaml": f"{HEADER}discovery: {{endpoint: [a.example.org]}}\n{PATHS}"},
-    {"config.yaml": "unfinished: [\n", "config.yaml.d/50-paths.yaml": f"{HEADER}{PATHS}"},
-], ids=["misspelt key", "not YAML, beside another document"])
-def test_settings_that_cannot_be_used_without_the_paths_of_the_join(machine, documents):
-    """A crash can end a join before it has written them."""
+@pytest.mark.parametrize("documents, words", [
+    ({"config.yaml": f"{HEADER}discovery: {{endpoint: [a.example.org]}}\n{PATHS}"}, None),
+    ({"config.yaml": "unfinished: [\n", "config.yaml.d/50-paths.yaml": f"{HEADER}{PATHS}"}, "config.yaml:"),
+    ({"config.yaml": f"{HEADER}{PATHS}", "config.yaml.d/10.yaml": None}, "config.yaml.d/10.yaml cannot be read"),
+    ({"config.yaml": f"{HEADER}{PATHS.replace('/srv/k', 'srv/k')}"}, "kubelet.kubeconfig"),
+], ids=["misspelt key", "not YAML, beside another document", "dangling link", "invalid path"])
+def test_settings_that_cannot_be_used_without_the_paths_of_the_join(machine, documents, words):
+    """A crash can end a join before it has written them. What is found is removed, but there may be more."""
     settings = (machine.etc / "config.yaml").read_text()
     machine.write_settings(settings.replace("kubelet:\n", "") + PATHS)
     machine.unit().joined()
     machine.target(ENV).unlink()
     (machine.etc / "config.yaml.d").mkdir(exist_ok=True)
     for name, text in documents.items():
-        (machine.etc / name).write_text(text)
-    reset(machine)
-    assert not [name for name in machine.target_names() if name.startswith("srv/")]
+        if text is None:
+            (machine.etc / name).symlink_to("none")
+        else:
+            (machine.etc / name).write_text(text)
+    if words is None:
+        reset(machine)
+    else:
+        for _ in range(2):
+            run = machine.install("--reset")
+            run.failed("reset-unfinished", 73, "the settings may name other files of a join: ", words)
+            assert "has not joined" not in run.stdout
+    assert {name for name in machine.target_names() if name.startswith("srv/")} == ({"srv/k"} if words == "kubelet.kubeconfig" else set())
 
 
 def test_settings_that_reset_does_not_see(machine):

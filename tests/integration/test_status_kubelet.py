@@ -8,7 +8,7 @@ import time
 import pytest
 
 from common.failures import FAILURES, count_remedies
-from common.machine import HEADER, Machine, to_yaml
+from common.machine import HEADER, TOKEN, Machine, to_yaml
 from .check import BASIS, step_of
 from .joined import KUBELET, RECORD, UNIT, Place, ago
 from .journal import BEGIN
@@ -128,6 +128,9 @@ def test_configuration_that_refused_settings_may_want(place, text, code):
     unit = place.kubelet(active="inactive", sub="dead")
     unit["ExecStart"][0][1].append("--config=/var/lib/kubelet/config.yaml")
     place.journal.write()
+    found, _ = place.state()
+    assert found["code"] == "kubelet-unprepared" and "write it; or" in found["message"]
+    place.tell("kept", "endpoint-unreachable")      # of an earlier start, with other settings
     found, _ = place.state()
     assert found["code"] == "kubelet-unprepared" and "write it; or" in found["message"]
     place.tell("kept", code)
@@ -300,6 +303,16 @@ def test_setup_shows_the_state(place):
     place.service["StatusText"] = "Joined; ignored settings-invalid: /etc/node-bootstrap/config.yaml:4"
     done = place.setup()
     assert done.returncode == 0 and done.stdout.endswith("\nthis machine has joined already\nkubelet is running\n"), done
+
+
+@pytest.mark.parametrize("more, is_due", [("", False), ("no: 1\n", True)], ids=["in force", "refused"])
+def test_setup_replaces_a_document_with_the_same_values(place, more, is_due):
+    """Those of a refused document were not in force."""
+    place.put_socket()
+    place.machine.put("etc/node-bootstrap/config.yaml.d/50-setup.yaml", f"{HEADER}discovery:\n  endpoints: [10.0.0.1:6443]\n  caCertHashes: ['{place.ca.pin}']\n{more}", 0o644)
+    place.machine.put("etc/credstore/node-bootstrap.token", TOKEN)
+    done = place.setup("--force")
+    assert done.returncode == 0 and ("changes take effect when node-bootstrap.service starts next" in done.stdout) is is_due, done
 
 
 def test_setup_does_not_call_a_kubelet_running_that_will_end(place):

@@ -82,6 +82,7 @@ static bool is_document_damaged(const struct nb_setup_found *found) {
 int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *ret_found,
                   struct nb_failure *f) {
         struct nb_sources *sources = &ret_found->sources;
+        struct nb_failure ignored;
         int r;
 
         *ret_found = (struct nb_setup_found){ .has_never_joined = false };
@@ -106,7 +107,8 @@ int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *r
         /* A damaged document of ours can be replaced, and its keys vanish; others are refused with
          * the new one. */
         if (r < 0)
-                nb_documents_merge_readable(sources, &ret_found->settings);
+                nb_documents_merge_readable(sources, &ret_found->settings, &ignored);
+        ret_found->are_settings_refused = r < 0;
         nb_failure_clear(f);
         if (wanted->root)
                 return 0;

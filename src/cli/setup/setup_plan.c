@@ -398,6 +398,8 @@ static bool is_argument(enum nb_setting key) {
 static void explain(const struct nb_setup_found *found, bool joins, struct nb_setup_plan *plan) {
         const struct nb_present *present = &found->state.node.present;
 
+        /* Values of a refused document were not in force. */
+        plan->is_start_due = found->are_settings_refused;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 plan->is_start_due |= plan->steps[i] != NB_SETUP_KEEP;
         for (unsigned i = 0; i < _NB_SETTING_N; i++)

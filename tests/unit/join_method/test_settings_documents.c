@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 
 #define OURS "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
 #define JOIN "apiVersion: kubeadm.k8s.io/v1beta3\nkind: JoinConfiguration\n"
+#define JOIN4 "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n"
 #define HASH "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define OTHER_HASH "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
 #define TOKEN "abcdef.0123456789abcdef"
@@ -277,32 +280,112 @@ static void what_is_refused_is_skipped(void **state) {
         static const struct {
                 const char *text, *more; /* config.yaml, and the credential; NULL: none */
                 const char *directory, *name;
+                const char *unread; /* part of the failure; NULL: no path is missing */
         } rows[] = {
                 { OURS "kubelet: {certificateDirectory: /a}\nno: 1\nnode: {name: b}\n", NULL, "/a",
                   "b" },
                 { OURS "kubelet: {certificateDirectory: a}\nnode: {name: b}\n", NULL,
-                  "/var/lib/kubelet/pki", "b" },
+                  "/var/lib/kubelet/pki", "b", "config.yaml:3: kubelet.certificateDirectory: " },
+                { OURS "no: 1\nkubelet: 1\n", NULL, "/var/lib/kubelet/pki", "", ":4: kubelet: " },
+                { JOIN "caCertPath: a\nnodeRegistration: {name: b}\n", NULL, "/var/lib/kubelet/pki",
+                  "b", "caCertPath: " },
                 { OURS "kubelet: {no: 1, certificateDirectory: /a}\nnode: []\n", NULL, "/a", "" },
-                { "[", OURS "kubelet: {certificateDirectory: /a}\n", "/a", "" },
-                { OURS "kubelet: {certificateDirectory: /a}\n", "[", "/a", "" },
+                { "[", OURS "kubelet: {certificateDirectory: /a}\n", "/a", "", "config.yaml" },
+                { OURS "kubelet: {certificateDirectory: /a}\n", "[", "/a", "", "credential" },
                 { OURS "kubelet: {certificateDirectory: /a}\n",
                   OURS "kubelet: {certificateDirectory: /b, no: 1}\n", "/b", "" },
-                { "kubelet: {certificateDirectory: /a}\n", NULL, "/var/lib/kubelet/pki", "" },
+                { "kubelet: {certificateDirectory: /a}\n", NULL, "/var/lib/kubelet/pki", "",
+                  "apiVersion" },
                 { OURS "discovery: {token: " TOKEN "}\nkubelet: {certificateDirectory: /a}\n", NULL,
                   "/a", "" },
         };
         struct nb_settings settings;
+        struct nb_failure unread;
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 put("config.yaml", rows[i].text);
                 put(NB_CREDENTIAL_CONFIG_NAME, rows[i].more);
-                nb_documents_merge_readable(&sources, &settings);
+                nb_documents_merge_readable(&sources, &settings, &unread);
+                assert_int_equal(unread.code != NB_NONE, rows[i].unread != NULL);
+                if (rows[i].unread && !strstr(unread.detail, rows[i].unread))
+                        fail_msg("expected '%s', found: %s", rows[i].unread, unread.detail);
                 assert_string_equal(settings.certificate_directory, rows[i].directory);
                 assert_string_equal(settings.node_name, rows[i].name);
                 assert_null(settings.tokens);
         }
         put(NB_CREDENTIAL_CONFIG_NAME, NULL);
         put("config.yaml", OURS);
+}
+
+/* Not a part of a list, or of one of its items. */
+static void refused_values_are_skipped_as_a_whole(void **state) {
+        static const char *const rows[] = {
+                OURS "node: {taints: ['a=b:NoSchedule', '=']}\n",
+                JOIN "nodeRegistration: {taints: [{key: a, value: [], effect: NoSchedule}]}\n",
+                JOIN "nodeRegistration: {taints: [{key: a, effect: NoSchedule, no: 1}]}\n",
+                JOIN "nodeRegistration: {kubeletExtraArgs: {v: '2', max-pods: []}}\n",
+                JOIN4 "nodeRegistration: {kubeletExtraArgs: [{name: v, value: '2'}, {no: a}]}\n",
+        };
+        struct nb_settings settings;
+        struct nb_failure unread;
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                put("config.yaml", rows[i]);
+                nb_documents_merge_readable(&sources, &settings, &unread);
+                assert_int_equal(settings.n_taints, 0);
+                assert_int_equal(settings.n_extra_args, 0);
+                assert_false(nb_setting_is_set(&settings, NB_SETTING_TAINTS) ||
+                             nb_setting_is_set(&settings, NB_SETTING_EXTRA_ARGS));
+        }
+        put("config.yaml", OURS);
+}
+
+static void documents_after_an_unreadable_one_are_read(void **state) {
+        char path[128], config[128];
+        struct nb_settings settings;
+        struct nb_failure unread;
+
+        (void)snprintf(path, sizeof(path), "%s/config.yaml.d", folder);
+        (void)snprintf(config, sizeof(config), "%s/config.yaml", folder);
+        assert_int_equal(mkdir(path, 0755), 0);
+        put("config.yaml.d/10.yaml", OURS "node: {name: a}\n");
+        assert_int_equal(unlink(config), 0);
+        for (unsigned i = 0; i < 2; i++) {
+                assert_int_equal(i == 0 ? symlink("none", config) : mkdir(config, 0755), 0);
+                nb_documents_merge_readable(&sources, &settings, &unread);
+                assert_int_equal(unread.code, NB_SETTINGS_UNREADABLE);
+                assert_string_equal(settings.node_name, "a");
+                assert_int_equal(remove(config), 0);
+        }
+        put("config.yaml.d/10.yaml", NULL);
+        assert_int_equal(rmdir(path), 0);
+        put("config.yaml", OURS);
+}
+
+/* The settings are on another file system, and no process can be started that looks at it first:
+ * this one does not wait for it. One more descriptor could be opened, but a pipe needs two. */
+static void nobody_can_look_first(void **state) {
+        char path[128], elsewhere[128];
+        struct nb_sources linked = { .config_directory = path };
+        struct nb_settings settings;
+        struct nb_failure f = { 0 };
+        struct rlimit before, limit;
+        int fd;
+
+        (void)snprintf(elsewhere, sizeof(elsewhere), "%s", folder);
+        (void)snprintf(path, sizeof(path), "%s/link", folder);
+        assert_int_equal(symlink(elsewhere, path), 0);
+        assert_int_equal(nb_documents_merge(&linked, NULL, &settings, &f), 0);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        fd = dup(STDERR_FILENO);
+        assert_int_equal(close(fd), 0);
+        limit = (struct rlimit){ (rlim_t)fd + 1, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_int_equal(nb_documents_merge(&linked, NULL, &settings, &f), -EMFILE);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(f.code, NB_SETTINGS_UNREADABLE);
+        assert_null(linked.config_directory);
+        assert_int_equal(unlink(path), 0);
 }
 
 int main(void) {
@@ -321,6 +404,9 @@ int main(void) {
         CASE(malformed_tokens);
         CASE(documents_before_a_refused_one_are_kept);
         CASE(what_is_refused_is_skipped);
+        CASE(refused_values_are_skipped_as_a_whole);
+        CASE(documents_after_an_unreadable_one_are_read);
+        CASE(nobody_can_look_first);
         r = case_run("bootstrap documents");
         (void)snprintf(command, sizeof(command), "rm -r %s", folder);
         return system(command) != 0 ? 1 : r;
