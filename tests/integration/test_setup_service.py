@@ -10,7 +10,7 @@ import pytest
 
 from common import pki
 from common.failures import FAILURES, meet
-from common.machine import TOKEN, Machine, find_program
+from common.machine import HEADER, TOKEN, Machine, find_program
 from .journal import last
 from .manager import Manager
 
@@ -284,7 +284,7 @@ def test_reset_stops_nothing_if_the_installer_would_fail(manager, tmp_path, reco
         joined.target(folder).mkdir(parents=True, exist_ok=True)
     if record:
         joined.put(joined.RECORD, record, 0o644)
-    (tmp_path / "config.yaml").write_text("discovery: {endpoint: [10.0.0.1:6443]}\n")
+    (tmp_path / "config.yaml").write_text(f"{HEADER}discovery: {{endpoint: [10.0.0.1:6443]}}\n")
     stopped = [{**AT_REST, "ActiveState": "inactive"}] * 9
     manager.units[KUBELET] = [{**AT_REST, "ActiveState": "active"}, *stopped]
     manager.units.update(dict.fromkeys((UNIT, "node-joined.target", "node-bootstrap-refresh.service"), stopped[0]))

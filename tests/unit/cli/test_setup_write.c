@@ -190,7 +190,7 @@ static void an_image_is_read(void **state) {
         assert_null(found.credentials[NB_CREDENTIAL_TOKEN].stored.data);
 }
 
-static void a_damaged_document_is_left_out_by_force(void **state) {
+static void a_damaged_document_is_read_by_force_as_far_as_it_can_be(void **state) {
         struct nb_setup_found found;
 
         folder_skip_without_lookup();
@@ -202,7 +202,8 @@ static void a_damaged_document_is_left_out_by_force(void **state) {
         wanted.is_forced = true;
         assert_int_equal(nb_setup_find(&wanted, &found, &f), 0);
         assert_int_equal(f.code, NB_NONE);
-        assert_string_equal(found.settings.node_name, "");
+        assert_true(found.are_settings_refused);
+        assert_string_equal(found.settings.node_name, "a");
         assert_string_equal(found.document.data, HEAD "node: {name: a}\nno: 1\n");
         nb_setup_found_done(&found);
 }
@@ -218,7 +219,7 @@ int main(void) {
                 TEST(a_link_in_an_image_is_not_followed),
                 TEST(changes_are_told_as_json),
                 TEST(an_image_is_read),
-                TEST(a_damaged_document_is_left_out_by_force),
+                TEST(a_damaged_document_is_read_by_force_as_far_as_it_can_be),
         };
 
         return cmocka_run_group_tests_name("cli setup write", tests, NULL, NULL);
