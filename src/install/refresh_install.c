@@ -366,7 +366,7 @@ int nb_config_install(const struct nb_context *context, const struct nb_state *s
         nb_settings_client_ca(&context->settings, client_ca);
         if (r > 0 && nb_record_is_by_supervisor(&record))
                 ca_file = client_ca;
-        else if (r > 0 && !record.ca[0])
+        else if (r > 0 && !record.ca)
                 ca_file = NULL; /* the system's CAs */
         r = nb_accept_kubelet_config(state, ca_file, &config, f);
         if (r == -ENOENT && f->code == NB_NONE)

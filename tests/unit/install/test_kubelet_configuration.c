@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/text.h"
 #include "case.h"
 #include "install/accept.h"
 #include "install/refresh_install.h"
 #include "install/write.h"
 #include "kube_objects/kubelet_config.h"
 #include "lookup.h"
+#include "state_files/handoff.h"
+#include "state_files/record.h"
 
 #define HEAD "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 #define LEFT "/state/" NB_KUBELET_CONFIG_FILE
@@ -122,6 +125,30 @@ static void system_cas(void **unused) {
         assert_null(strstr(text.data, "clientCAFile"));
 }
 
+static void record_with_the_systems_cas(void **unused) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        static const char server[] = "https://10.0.0.1:6443";
+        struct nb_record record = { 0 };
+        char path[PATH_MAX];
+
+        NB_TEXT_COPY(record.node, "n");
+        NB_TEXT_COPY(record.provenance.endpoint, "10.0.0.1:6443");
+        NB_TEXT_COPY(record.provenance.token_source, "a test");
+        NB_TEXT_COPY(record.joined_at, "2026-01-01T00:00:00Z");
+        NB_TEXT_COPY(record.certificate, "/pki/client.pem");
+        NB_TEXT_COPY(record.kubeconfig, "/etc/kubeconfig");
+        assert_int_equal(nb_url_parse(server, strlen(server), &record.server), 0);
+        assert_int_equal(nb_state_file_format(&nb_record_file, &record, &text), 0);
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, context.settings.certificate_directory);
+        folder_put(&folder, path, text.data);
+        folder_put(&folder, LEFT, HEAD "maxPods: 9\n");
+        folder_skip_without_lookup();
+        assert_int_equal(nb_context_read_record(&context, &record), 1);
+        assert_null(record.ca);
+        install(0, NB_NONE);
+        expect_file(FORMATTED);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void) {
@@ -133,6 +160,7 @@ int main(void) {
                 TEST(existing_file_stays),
                 TEST(what_gives_root_is_refused),
                 TEST(link_is_refused),
+                TEST(record_with_the_systems_cas),
                 TEST(system_cas),
         };
 
