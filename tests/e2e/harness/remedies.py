@@ -14,10 +14,10 @@ from .controlplane import BINDINGS, SECRETS
 from .node import TOKEN, UNIT
 
 PROGRAMS = ("cat chmod crictl df findmnt fuser getent grep hostnamectl install ip journalctl k3s kubeadm kubectl ls mkdir mv node-bootstrap "
-            "node-bootstrap-admin oc openssl resolvectl rke2 rm sudo systemctl systemd-tmpfiles timedatectl").split()
+            "node-bootstrap-admin oc openssl ps resolvectl rke2 rm sudo systemctl systemd-tmpfiles timedatectl").split()
 RESTART = f"systemctl restart {UNIT}"
 READS = re.compile(
-    r"(cat|crictl ps|df|findmnt|fuser|getent|grep|ip route get|journalctl|ls|oc get|openssl|resolvectl status|timedatectl$|(k3s|rke2) --version|"
+    r"(cat|crictl ps|df|findmnt|fuser|getent|grep|ip route get|journalctl|ls|oc get|openssl|ps|resolvectl status|timedatectl$|(k3s|rke2) --version|"
     r"k3s token list|kubeadm certs check-expiration|kubeadm token list|kubectl (-n \S+ |--namespace \S+ )?(describe|get|logs)|"
     r"(sudo )?node-bootstrap (check|explain|status|--help)|node-bootstrap-admin (approve$|cluster-info (publish --dry-run|verify))|systemctl (cat|show|status))\b")
 
