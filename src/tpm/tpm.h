@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Signs with a key that only this machine's TPM 2.0 can use, by the commands of the TCG's "TPM 2.0
+ * Library", part 3, through the kernel's resource manager. Only keys without a password or policy.
+ * It creates nothing that lasts: no key, session or NV index is left in the TPM, no file on disk.
+ *
+ * It does not judge whether the key is strong enough to be enrolled (nb_attestation_key_read()), or
+ * verify the signature (nb_attestation_is_own()).
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+
+#define NB_TPM_DEVICE "/dev/tpmrm0"
+/* "1" for a TPM 1.2, which has no resource manager; since Linux 5.6. */
+#define NB_TPM_VERSION_FILE "/sys/class/tpm/tpm0/tpm_version_major"
+
+/* TPM2_Hash takes at least 1024 bytes, 32 more than any message of ours has. */
+#define NB_TPM_MESSAGE_MAX 512
+
+/* The key, by the type of its handle (part 2, 7.2). */
+#define NB_TPM_KEY_DEFAULT 0        /* of our own template: the same for the life of the TPM */
+#define NB_TPM_KEY_PERSISTENT 0x81U /* 0x81000000 to 0x81ffffff: Azure's is 0x81000003 */
+#define NB_TPM_KEY_NV 0x01U         /* 0x01000000 to 0x01ffffff: the template is in this NV index */
+
+struct nb_tpm {
+        const char *device;       /* NB_TPM_DEVICE */
+        const char *version_file; /* NB_TPM_VERSION_FILE; says why there is no device */
+        uint32_t key;
+        uint64_t deadline_ms; /* as nb_now_ms(). A kernel before 4.20 waits for the TPM itself, and
+                                 a later one may, too: up to minutes for a TPM that is broken */
+};
+
+/*
+ * Opens the device, appends the public key (SubjectPublicKeyInfo, DER; at most 600 bytes) to
+ * `ret_spki` and, unless `message` is NULL, the signature of the message with SHA-256 (ECDSA in
+ * DER, or RSASSA-PKCS1-v1_5, by the type of the key; at most 512 bytes) to `ret_signature`, and
+ * closes the device. The TPM itself hashes the message: a restricted key signs nothing else. With
+ * Sign, a TPM takes up to a second; with an RSA key from a template, several.
+ *
+ * 0, or a negative errno with a failure: NB_TPM_MISSING if there is no device, whose driver may
+ * load late; otherwise NB_TPM_ERROR, with the TPM's response code in the text if it answered.
+ * f->is_startup (class "wait"): the TPM did not answer, or asked to repeat a command once too
+ * often; another call may succeed.
+ */
+int nb_tpm_sign(const struct nb_tpm *tpm, const void *message, size_t len,
+                struct nb_buffer *ret_spki, struct nb_buffer *ret_signature, struct nb_failure *f);
+
+/* The same with a device that is open; `tpm->device` and `tpm->version_file` are not used. */
+int nb_tpm_sign_open(int fd, const struct nb_tpm *tpm, const void *message, size_t len,
+                     struct nb_buffer *ret_spki, struct nb_buffer *ret_signature,
+                     struct nb_failure *f);
