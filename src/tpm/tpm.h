@@ -20,8 +20,7 @@
 /* "1" for a TPM 1.2, which has no resource manager; since Linux 5.6. */
 #define NB_TPM_VERSION_FILE "/sys/class/tpm/tpm0/tpm_version_major"
 
-/* TPM2_Hash takes at least 1024 bytes, 32 more than any message of ours has. */
-#define NB_TPM_MESSAGE_MAX 512
+#define NB_TPM_MESSAGE_MAX 512 /* TPM2_Hash takes 1024 (MAX_DIGEST_BUFFER) */
 
 /* The key, by the type of its handle (part 2, 7.2). */
 #define NB_TPM_KEY_DEFAULT 0        /* of our own template: the same for the life of the TPM */
@@ -32,21 +31,21 @@ struct nb_tpm {
         const char *device;       /* NB_TPM_DEVICE */
         const char *version_file; /* NB_TPM_VERSION_FILE; says why there is no device */
         uint32_t key;
-        uint64_t deadline_ms; /* as nb_now_ms(). A kernel before 4.20 waits for the TPM itself, and
-                                 a later one may, too: up to minutes for a TPM that is broken */
+        uint64_t deadline_ms; /* as nb_now_ms(). It cannot interrupt the kernel, which waits for a
+                                 broken TPM itself, up to minutes, in write() or poll() */
 };
 
 /*
  * Opens the device, appends the public key (SubjectPublicKeyInfo, DER; at most 600 bytes) to
  * `ret_spki` and, unless `message` is NULL, the signature of the message with SHA-256 (ECDSA in
  * DER, or RSASSA-PKCS1-v1_5, by the type of the key; at most 512 bytes) to `ret_signature`, and
- * closes the device. The TPM itself hashes the message: a restricted key signs nothing else. With
- * Sign, a TPM takes up to a second; with an RSA key from a template, several.
+ * closes the device. The TPM itself hashes the message, since a restricted key signs nothing else.
+ * Hardware takes up to a second, and several with an RSA key from a template.
  *
  * 0, or a negative errno with a failure: NB_TPM_MISSING if there is no device, whose driver may
  * load late; otherwise NB_TPM_ERROR, with the TPM's response code in the text if it answered.
  * f->is_startup (class "wait"): the TPM did not answer, or asked to repeat a command once too
- * often; another call may succeed.
+ * often; another call may succeed. On failure, the buffers may hold part.
  */
 int nb_tpm_sign(const struct nb_tpm *tpm, const void *message, size_t len,
                 struct nb_buffer *ret_spki, struct nb_buffer *ret_signature, struct nb_failure *f);

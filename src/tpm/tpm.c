@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "crypto/raw_key.h"
+#include "os/clock.h"
+#include "tpm/tpm.h"
+
+#define HEADER 10
+#define DATA_MAX 4096     /* of a command or an answer: TPM_BUFSIZE in drivers/char/tpm */
+#define TEMPLATE_MAX 1024 /* of RSA with 4096 bits: 576 */
+#define VERSION_MAX 4096  /* the size of a file in sysfs */
+#define REPEATS_MAX 20
+#define REPEAT_AFTER_MS 50
+
+#define DEFAULT_EXPONENT 65537
+#define TICKET_MAX 72 /* TPMT_TK_HASHCHECK with SHA-512 */
+
+/* Part 2: tables 12 (commands), 9 (algorithms), 10 (curve), 19 (tags), 16 (answers), 28 (handles),
+ * 31 (attributes) */
+enum {
+        CREATE_PRIMARY = 0x131,
+        NV_READ = 0x14e,
+        SIGN = 0x15d,
+        FLUSH_CONTEXT = 0x165,
+        NV_READ_PUBLIC = 0x169,
+        READ_PUBLIC = 0x173,
+        HASH = 0x17d,
+};
+enum { RSA = 0x1, SHA256 = 0xb, NONE = 0x10, RSASSA = 0x14, ECDSA = 0x18, ECC = 0x23, P256 = 0x3 };
+enum { NO_SESSIONS = 0x8001, SESSIONS = 0x8002 };
+enum { RETRY = 0x922, TESTING = 0x90a };
+enum { OWNER = 0x40000001, PASSWORD = 0x40000009, ENDORSEMENT = 0x4000000b };
+enum { TRANSIENT = 0x80, SIGNS = 0x40000 };
+
+/* Each enrolled key of a TPM depends on these bytes (TPMT_PUBLIC). */
+static const char default_template[] =
+        "\x00\x23\x00\x0b" /* ECC; names by SHA-256 */
+        "\x00\x04\x04\x72" /* fixedTPM, fixedParent, sensitiveDataOrigin, userWithAuth, noDA,
+                              sign */
+        "\x00\x00"         /* no policy */
+        "\x00\x10"         /* no symmetric algorithm */
+        "\x00\x18\x00\x0b" /* ECDSA with SHA-256 */
+        "\x00\x03\x00\x10" /* P-256; no key derivation */
+        "\x00\x20"         /* unique.x: SHA-256 of "node-bootstrap attestation" */
+        "\x58\x39\x83\x72\x54\xca\xa9\x2f\x54\x54\x2a\xa2\x57\xfb\x1a\x62"
+        "\x29\x9b\xd9\x23\x5b\x4c\xb1\xce\x6a\x4c\xc3\x72\xe8\x47\xd6\xe4"
+        "\x00\x00"; /* unique.y */
+
+struct call {
+        int fd;
+        uint64_t deadline_ms;
+        struct nb_failure *f;
+        const char *name; /* of the command */
+        uint8_t command[DATA_MAX], answer[DATA_MAX];
+        size_t command_len, answer_len;
+        size_t at; /* what of the answer was read */
+        bool is_short;
+};
+
+/* --- Building a command --- */
+
+static void put_raw(struct call *c, const void *data, size_t len) {
+        assert(len <= sizeof(c->command) - c->command_len);
+        memcpy(c->command + c->command_len, data, len);
+        c->command_len += len;
+}
+
+static void put(struct call *c, uint32_t value, size_t size) {
+        while (size-- > 0)
+                put_raw(c, &(uint8_t){ (uint8_t)(value >> (8 * size)) }, 1);
+}
+
+static void put_bytes(struct call *c, struct nb_number bytes) {
+        put(c, (uint32_t)bytes.len, 2);
+        put_raw(c, bytes.data, bytes.len);
+}
+
+static void begin(struct call *c, const char *name, uint32_t tag, uint32_t code) {
+        c->name = name;
+        c->command_len = 0;
+        put(c, tag, 2);
+        put(c, 0, 4);
+        put(c, code, 4);
+}
+
+static void put_empty_password(struct call *c) {
+        put(c, 9, 4);
+        put(c, PASSWORD, 4);
+        put(c, 0, 2); /* nonce */
+        put(c, 0, 1); /* attributes of the session */
+        put(c, 0, 2); /* password */
+}
+
+/* --- Reading an answer --- */
+
+static struct nb_number get_raw(struct call *c, size_t len) {
+        const uint8_t *data = c->answer + c->at;
+
+        if (c->is_short || c->answer_len - c->at < len) {
+                c->is_short = true;
+                return (struct nb_number){ data, 0 };
+        }
+        c->at += len;
+        return (struct nb_number){ data, len };
+}
+
+static uint32_t get(struct call *c, size_t size) {
+        struct nb_number bytes = get_raw(c, size);
+        uint32_t value = 0;
+
+        for (size_t i = 0; i < bytes.len; i++)
+                value = value << 8 | bytes.data[i];
+        return value;
+}
+
+static struct nb_number get_bytes(struct call *c) {
+        return get_raw(c, get(c, 2));
+}
+
+static struct nb_number get_number(struct call *c) {
+        struct nb_number number = get_bytes(c);
+
+        c->is_short |= number.len == 0;
+        return number;
+}
+
+/* --- Calling the TPM --- */
+
+static int fail_answer(struct call *c) {
+        return nb_failure_set(c->f, NB_TPM_ERROR, EBADMSG, "the TPM's answer to %s is malformed",
+                              c->name);
+}
+
+/* Not an answer: the TPM or its driver may be busy, and the device has to be opened again. */
+static int fail_for_now(struct call *c, int r) {
+        r = nb_failure_set(c->f, NB_TPM_ERROR, r, "the TPM did not answer %s: %m", c->name);
+        c->f->is_startup = true;
+        return r;
+}
+
+/* Reads what there is of the answer. 0; -errno. */
+static int read_some(struct call *c) {
+        struct pollfd p = { .fd = c->fd, .events = POLLIN };
+        uint64_t now = nb_now_ms(), left = c->deadline_ms > now ? c->deadline_ms - now : 0;
+        ssize_t n = poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left);
+
+        if (n == 0)
+                return -ETIMEDOUT;
+        if (n > 0)
+                n = read(c->fd, c->answer + c->answer_len, sizeof(c->answer) - c->answer_len);
+        if (n < 0)
+                return errno == EINTR ? 0 : -errno;
+        c->answer_len += (size_t)n;
+        return n == 0 ? -EIO : 0;
+}
+
+/* 0; -EBADMSG if the answer is malformed; another -errno if there is none. */
+static int exchange(struct call *c) {
+        size_t total;
+        ssize_t n;
+        int r;
+
+        for (size_t i = 0; i < 4; i++)
+                c->command[2 + i] = (uint8_t)(c->command_len >> (24 - 8 * i));
+        n = write(c->fd, c->command, c->command_len);
+        if (n != (ssize_t)c->command_len)
+                return n < 0 ? -errno : -EIO;
+        c->answer_len = 0;
+        do {
+                r = read_some(c);
+                if (r < 0)
+                        return r;
+                c->at = 2;
+                c->is_short = c->answer_len < HEADER;
+                total = get(c, 4);
+                if (!c->is_short && (total < HEADER || total > sizeof(c->answer)))
+                        return -EBADMSG;
+        } while (c->is_short || c->answer_len < total);
+        return c->answer_len == total ? 0 : -EBADMSG;
+}
+
+/* Sends the command, again if the TPM asks for it. 0, and the answer is a success. */
+static int call(struct call *c) {
+        const struct timespec pause = { .tv_nsec = REPEAT_AFTER_MS * 1000000L };
+        uint32_t tag, code;
+        int r;
+
+        for (unsigned i = 0;; i++) {
+                r = exchange(c);
+                if (r < 0)
+                        return r == -EBADMSG ? fail_answer(c) : fail_for_now(c, r);
+                c->at = 0;
+                tag = get(c, 2);
+                (void)get(c, 4); /* size */
+                code = get(c, 4);
+                if (code != RETRY && code != TESTING)
+                        break;
+                if (i == REPEATS_MAX)
+                        return fail_for_now(c, -EBUSY);
+                (void)nanosleep(&pause, NULL);
+        }
+        if (code != 0)
+                return nb_failure_set(c->f, NB_TPM_ERROR, EREMOTEIO,
+                                      "the TPM answered %s with %#" PRIx32, c->name, code);
+        /* With another tag, the parameters would be at another place. */
+        return tag == (uint32_t)(c->command[0] << 8 | c->command[1]) ? 0 : fail_answer(c);
+}
+
+/* --- The key --- */
+
+struct key {
+        uint32_t handle;
+        uint32_t scheme; /* of its signatures */
+};
+
+static int fail_key(struct call *c) {
+        return nb_failure_set(c->f, NB_TPM_ERROR, EKEYREJECTED,
+                              "the key in the TPM is unusable; expected one that signs with "
+                              "SHA-256, by ECDSA with P-256 or by RSASSA");
+}
+
+/* A TPM2B_PUBLIC (part 2, 12.2.5). */
+static int get_public(struct call *c, struct key *key, struct nb_buffer *ret_spki) {
+        uint32_t type, attributes, scheme, exponent = 0;
+        struct nb_number a, b = { 0 };
+        bool is_usable;
+        int r;
+
+        (void)get(c, 2); /* size */
+        type = get(c, 2);
+        (void)get(c, 2); /* the algorithm of its name */
+        attributes = get(c, 4);
+        (void)get_bytes(c); /* policy */
+        key->scheme = type == RSA ? RSASSA : ECDSA;
+        is_usable = attributes & SIGNS && get(c, 2) == NONE; /* symmetric: a storage key has one */
+        scheme = get(c, 2);
+        is_usable &= scheme == NONE || (scheme == key->scheme && get(c, 2) == SHA256);
+        if (type == RSA) {
+                (void)get(c, 2); /* bits */
+                exponent = get(c, 4);
+        } else
+                is_usable &= type == ECC && get(c, 2) == P256 && get(c, 2) == NONE;
+        if (!c->is_short && !is_usable)
+                return fail_key(c);
+        a = get_number(c);
+        if (type == ECC)
+                b = get_number(c);
+        if (c->is_short)
+                return fail_answer(c);
+        r = type == RSA ? nb_raw_key_rsa(a, exponent ? exponent : DEFAULT_EXPONENT, ret_spki)
+                        : nb_raw_key_p256(a, b, ret_spki);
+        return r == -ENOMEM ? nb_failure_set_memory(c->f) : r < 0 ? fail_answer(c) : 0;
+}
+
+/* The template of a key that the platform has put into an NV index. It stays in c->answer. */
+static int read_template(struct call *c, uint32_t index, struct nb_number *ret_template) {
+        uint32_t size;
+        int r;
+
+        begin(c, "NV_ReadPublic", NO_SESSIONS, NV_READ_PUBLIC);
+        put(c, index, 4);
+        r = call(c);
+        if (r < 0)
+                return r;
+        (void)get(c, 2 + 4 + 2 + 4); /* size, index, algorithm of its name, attributes */
+        (void)get_bytes(c);          /* policy */
+        size = get(c, 2);
+        if (c->is_short)
+                return fail_answer(c);
+        if (size > TEMPLATE_MAX)
+                return fail_key(c);
+        begin(c, "NV_Read", SESSIONS, NV_READ);
+        put(c, OWNER, 4);
+        put(c, index, 4);
+        put_empty_password(c);
+        put(c, size, 2);
+        put(c, 0, 2); /* offset */
+        r = call(c);
+        if (r < 0)
+                return r;
+        (void)get(c, 4); /* size of the parameters */
+        *ret_template = get_number(c);
+        return c->is_short || ret_template->len > size ? fail_answer(c) : 0;
+}
+
+static int create_primary(struct call *c, struct nb_number template, struct key *ret_key,
+                          struct nb_buffer *ret_spki) {
+        int r;
+
+        begin(c, "CreatePrimary", SESSIONS, CREATE_PRIMARY);
+        put(c, ENDORSEMENT, 4);
+        put_empty_password(c);
+        put(c, 4, 2); /* the size of the key's password and data, */
+        put(c, 0, 4); /* which are empty */
+        put_bytes(c, template);
+        put(c, 0, 2); /* outside information */
+        put(c, 0, 4); /* PCRs */
+        r = call(c);
+        if (r < 0)
+                return r;
+        ret_key->handle = get(c, 4);
+        (void)get(c, 4); /* size of the parameters */
+        return get_public(c, ret_key, ret_spki);
+}
+
+static int read_persistent(struct call *c, uint32_t handle, struct key *ret_key,
+                           struct nb_buffer *ret_spki) {
+        int r;
+
+        begin(c, "ReadPublic", NO_SESSIONS, READ_PUBLIC);
+        put(c, handle, 4);
+        r = call(c);
+        if (r < 0)
+                return r;
+        ret_key->handle = handle;
+        return get_public(c, ret_key, ret_spki);
+}
+
+static int find_key(struct call *c, uint32_t which, struct key *ret_key,
+                    struct nb_buffer *ret_spki) {
+        struct nb_number template = { (const uint8_t *)default_template,
+                                      sizeof(default_template) - 1 };
+        int r = 0;
+
+        if (which >> 24 == NB_TPM_KEY_PERSISTENT)
+                return read_persistent(c, which, ret_key, ret_spki);
+        assert(which == NB_TPM_KEY_DEFAULT || which >> 24 == NB_TPM_KEY_NV);
+        if (which != NB_TPM_KEY_DEFAULT)
+                r = read_template(c, which, &template);
+        return r < 0 ? r : create_primary(c, template, ret_key, ret_spki);
+}
+
+/* A key that stayed would take one of the few places, which another user of the TPM needs. */
+static void flush_key(struct call *c, const struct key *key) {
+        struct nb_failure ignored = { 0 };
+
+        if (key->handle >> 24 != TRANSIENT)
+                return;
+        c->f = &ignored;
+        begin(c, "FlushContext", NO_SESSIONS, FLUSH_CONTEXT);
+        put(c, key->handle, 4);
+        (void)call(c);
+}
+
+/* --- Signing --- */
+
+/* Hash says by its ticket that the message does not begin as a statement of the TPM itself. Without
+ * it, a restricted key does not sign. */
+static int sign_message(struct call *c, const struct key *key, struct nb_number message,
+                        struct nb_buffer *ret_signature) {
+        struct nb_number digest, ticket, a, b = { 0 };
+        int r;
+
+        begin(c, "Hash", NO_SESSIONS, HASH);
+        put_bytes(c, message);
+        put(c, SHA256, 2);
+        put(c, ENDORSEMENT, 4);
+        r = call(c);
+        if (r < 0)
+                return r;
+        digest = get_bytes(c);
+        ticket = get_raw(c, c->answer_len - c->at);
+        if (c->is_short || ticket.len > TICKET_MAX)
+                return fail_answer(c);
+        begin(c, "Sign", SESSIONS, SIGN);
+        put(c, key->handle, 4);
+        put_empty_password(c);
+        put_bytes(c, digest);
+        put(c, key->scheme, 2);
+        put(c, SHA256, 2);
+        put_raw(c, ticket.data, ticket.len);
+        r = call(c);
+        if (r < 0)
+                return r;
+        (void)get(c, 4); /* size of the parameters */
+        if (get(c, 2) != key->scheme || get(c, 2) != SHA256)
+                return fail_answer(c);
+        a = get_number(c);
+        if (key->scheme == ECDSA)
+                b = get_number(c);
+        if (c->is_short)
+                return fail_answer(c);
+        if (key->scheme == ECDSA)
+                r = nb_raw_signature_ecdsa(a, b, ret_signature);
+        else {
+                nb_buffer_append(ret_signature, a.data, a.len);
+                r = ret_signature->error;
+        }
+        return r == -ENOMEM ? nb_failure_set_memory(c->f) : r < 0 ? fail_answer(c) : 0;
+}
+
+int nb_tpm_sign_open(int fd, const struct nb_tpm *tpm, const void *message, size_t len,
+                     struct nb_buffer *ret_spki, struct nb_buffer *ret_signature,
+                     struct nb_failure *f) {
+        struct call c = { .fd = fd, .deadline_ms = tpm->deadline_ms, .f = f };
+        struct key key = { 0 };
+        int r;
+
+        assert(len <= NB_TPM_MESSAGE_MAX);
+        r = find_key(&c, tpm->key, &key, ret_spki);
+        if (r >= 0 && message)
+                r = sign_message(&c, &key, (struct nb_number){ message, len }, ret_signature);
+        flush_key(&c, &key);
+        return r;
+}
+
+/* --- The device --- */
+
+static bool is_version_1(const char *version_file) {
+        _cleanup_(nb_secret_done) struct nb_secret version = NB_SECRET_INIT;
+
+        return nb_path_read(-1, version_file, VERSION_MAX, &version) >= 0 && version.data[0] == '1';
+}
+
+static int fail_open(const struct nb_tpm *tpm, int r, struct nb_failure *f) {
+        bool is_missing = r == -ENOENT || r == -ENODEV || r == -ENXIO;
+
+        if (is_missing && is_version_1(tpm->version_file))
+                return nb_failure_set(f, NB_TPM_ERROR, EPROTONOSUPPORT,
+                                      "the TPM of this machine is a TPM 1.2; expected a TPM 2.0");
+        r = nb_failure_set(f, is_missing ? NB_TPM_MISSING : NB_TPM_ERROR, r,
+                           "'%s' cannot be opened: %m", tpm->device);
+        f->is_startup = r == -EBUSY || r == -EIO || r == -ETIME;
+        return r;
+}
+
+int nb_tpm_sign(const struct nb_tpm *tpm, const void *message, size_t len,
+                struct nb_buffer *ret_spki, struct nb_buffer *ret_signature, struct nb_failure *f) {
+        /* Without O_NONBLOCK: with it, kernels before 5.19 do not report that a command failed. */
+        _cleanup_(nb_closep) int fd = open(tpm->device, O_RDWR | O_CLOEXEC | O_NOCTTY);
+
+        return fd < 0 ? fail_open(tpm, -errno, f)
+                      : nb_tpm_sign_open(fd, tpm, message, len, ret_spki, ret_signature, f);
+}
