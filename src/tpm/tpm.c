@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,15 +16,14 @@
 #include "os/clock.h"
 #include "tpm/tpm.h"
 
-#define HEADER 10
-#define DATA_MAX 4096     /* of a command or an answer: TPM_BUFSIZE in drivers/char/tpm */
-#define TEMPLATE_MAX 1024 /* of RSA with 4096 bits: 576 */
-#define VERSION_MAX 4096  /* the size of a file in sysfs */
+#define HEADER 10 /* tag, size, code */
+#define SIZE_AT 2
+#define DATA_MAX 4096    /* of a command or an answer: TPM_BUFSIZE in drivers/char/tpm */
+#define VERSION_MAX 4096 /* the size of a file in sysfs */
 #define REPEATS_MAX 20
 #define REPEAT_AFTER_MS 50
 
 #define DEFAULT_EXPONENT 65537
-#define TICKET_MAX 72 /* TPMT_TK_HASHCHECK with SHA-512 */
 
 /* Part 2: tables 12 (commands), 9 (algorithms), 10 (curve), 19 (tags), 16 (answers), 28 (handles),
  * 31 (attributes) */
@@ -56,28 +56,62 @@ static const char default_template[] =
         "\x29\x9b\xd9\x23\x5b\x4c\xb1\xce\x6a\x4c\xc3\x72\xe8\x47\xd6\xe4"
         "\x00\x00"; /* unique.y */
 
+/* A command and its answer. After the first failure, the functions below do nothing. */
 struct call {
         int fd;
         uint64_t deadline_ms;
         struct nb_failure *f;
+        int error;        /* 0, or the result of nb_failure_set() */
         const char *name; /* of the command */
         uint8_t command[DATA_MAX], answer[DATA_MAX];
         size_t command_len, answer_len;
-        size_t at; /* what of the answer was read */
-        bool is_short;
+        size_t at;       /* up to which the answer was read */
+        uint32_t handle; /* of the key; 0: none */
+        uint32_t scheme; /* of its signatures */
 };
+
+static void fail_answer(struct call *c) {
+        if (c->error >= 0)
+                c->error = nb_failure_set(c->f, NB_TPM_ERROR, EBADMSG,
+                                          "the TPM's answer to %s is malformed", c->name);
+}
+
+static void fail_key(struct call *c) {
+        c->error = nb_failure_set(c->f, NB_TPM_ERROR, EKEYREJECTED,
+                                  "the key in the TPM is unusable; expected one that signs with "
+                                  "SHA-256, by ECDSA with P-256 or by RSASSA");
+}
+
+/* `r`: of a function that encodes what was in the answer. */
+static void check_encoded(struct call *c, int r) {
+        if (r == -ENOMEM)
+                c->error = nb_failure_set_memory(c->f);
+        else if (r < 0)
+                fail_answer(c);
+}
+
+/* The TPM or its driver is busy. A new open of the device may help. */
+static void fail_for_now(struct call *c, int r) {
+        c->error = nb_failure_set(c->f, NB_TPM_ERROR, r, "the TPM did not carry out %s: %m",
+                                  c->name);
+        c->f->is_startup = true;
+}
 
 /* --- Building a command --- */
 
+/* Only what comes from an answer can be too long: a template, a ticket. */
 static void put_raw(struct call *c, const void *data, size_t len) {
-        assert(len <= sizeof(c->command) - c->command_len);
+        if (len > sizeof(c->command) - c->command_len) {
+                fail_answer(c);
+                return;
+        }
         memcpy(c->command + c->command_len, data, len);
         c->command_len += len;
 }
 
 static void put(struct call *c, uint32_t value, size_t size) {
-        while (size-- > 0)
-                put_raw(c, &(uint8_t){ (uint8_t)(value >> (8 * size)) }, 1);
+        value = htobe32(value << (8 * (sizeof(value) - size)));
+        put_raw(c, &value, size);
 }
 
 static void put_bytes(struct call *c, struct nb_number bytes) {
@@ -106,10 +140,10 @@ static void put_empty_password(struct call *c) {
 static struct nb_number get_raw(struct call *c, size_t len) {
         const uint8_t *data = c->answer + c->at;
 
-        if (c->is_short || c->answer_len - c->at < len) {
-                c->is_short = true;
+        if (c->answer_len - c->at < len)
+                fail_answer(c);
+        if (c->error < 0)
                 return (struct nb_number){ data, 0 };
-        }
         c->at += len;
         return (struct nb_number){ data, len };
 }
@@ -130,23 +164,12 @@ static struct nb_number get_bytes(struct call *c) {
 static struct nb_number get_number(struct call *c) {
         struct nb_number number = get_bytes(c);
 
-        c->is_short |= number.len == 0;
+        if (number.len == 0)
+                fail_answer(c);
         return number;
 }
 
 /* --- Calling the TPM --- */
-
-static int fail_answer(struct call *c) {
-        return nb_failure_set(c->f, NB_TPM_ERROR, EBADMSG, "the TPM's answer to %s is malformed",
-                              c->name);
-}
-
-/* Not an answer: the TPM or its driver may be busy, and the device has to be opened again. */
-static int fail_for_now(struct call *c, int r) {
-        r = nb_failure_set(c->f, NB_TPM_ERROR, r, "the TPM did not answer %s: %m", c->name);
-        c->f->is_startup = true;
-        return r;
-}
 
 /* Reads what there is of the answer. 0; -errno. */
 static int read_some(struct call *c) {
@@ -164,75 +187,64 @@ static int read_some(struct call *c) {
         return n == 0 ? -EIO : 0;
 }
 
-/* 0; -EBADMSG if the answer is malformed; another -errno if there is none. */
-static int exchange(struct call *c) {
-        size_t total;
+/* Writes the command, and reads the answer, of which each read may return a part. */
+static void exchange(struct call *c) {
+        const uint32_t command_len = htobe32((uint32_t)c->command_len);
+        uint32_t size = 0;
         ssize_t n;
         int r;
 
-        for (size_t i = 0; i < 4; i++)
-                c->command[2 + i] = (uint8_t)(c->command_len >> (24 - 8 * i));
+        memcpy(c->command + SIZE_AT, &command_len, sizeof(command_len));
         n = write(c->fd, c->command, c->command_len);
-        if (n != (ssize_t)c->command_len)
-                return n < 0 ? -errno : -EIO;
+        if (n != (ssize_t)c->command_len) {
+                fail_for_now(c, n < 0 ? -errno : -EIO);
+                return;
+        }
         c->answer_len = 0;
         do {
                 r = read_some(c);
-                if (r < 0)
-                        return r;
-                c->at = 2;
-                c->is_short = c->answer_len < HEADER;
-                total = get(c, 4);
-                if (!c->is_short && (total < HEADER || total > sizeof(c->answer)))
-                        return -EBADMSG;
-        } while (c->is_short || c->answer_len < total);
-        return c->answer_len == total ? 0 : -EBADMSG;
+                if (r < 0) {
+                        fail_for_now(c, r);
+                        return;
+                }
+                memcpy(&size, c->answer + SIZE_AT, sizeof(size));
+                size = be32toh(size);
+        } while (c->answer_len < HEADER || (c->answer_len < size && size <= sizeof(c->answer)));
+        if (c->answer_len != size)
+                fail_answer(c);
 }
 
-/* Sends the command, again if the TPM asks for it. 0, and the answer is a success. */
-static int call(struct call *c) {
+/* Sends the command, again if the TPM asks for it, and expects success. */
+static void call(struct call *c) {
         const struct timespec pause = { .tv_nsec = REPEAT_AFTER_MS * 1000000L };
-        uint32_t tag, code;
-        int r;
+        uint32_t tag = 0, code = RETRY;
 
-        for (unsigned i = 0;; i++) {
-                r = exchange(c);
-                if (r < 0)
-                        return r == -EBADMSG ? fail_answer(c) : fail_for_now(c, r);
+        for (unsigned i = 0; c->error >= 0 && (code == RETRY || code == TESTING); i++) {
+                if (i > 0)
+                        (void)nanosleep(&pause, NULL);
+                if (i > REPEATS_MAX)
+                        fail_for_now(c, -EBUSY);
+                else
+                        exchange(c);
                 c->at = 0;
                 tag = get(c, 2);
                 (void)get(c, 4); /* size */
                 code = get(c, 4);
-                if (code != RETRY && code != TESTING)
-                        break;
-                if (i == REPEATS_MAX)
-                        return fail_for_now(c, -EBUSY);
-                (void)nanosleep(&pause, NULL);
         }
-        if (code != 0)
-                return nb_failure_set(c->f, NB_TPM_ERROR, EREMOTEIO,
-                                      "the TPM answered %s with %#" PRIx32, c->name, code);
+        if (c->error >= 0 && code != 0)
+                c->error = nb_failure_set(c->f, NB_TPM_ERROR, EREMOTEIO,
+                                          "the TPM answered %s with %#" PRIx32, c->name, code);
         /* With another tag, the parameters would be at another place. */
-        return tag == (uint32_t)(c->command[0] << 8 | c->command[1]) ? 0 : fail_answer(c);
+        if (tag != (uint32_t)(c->command[0] << 8 | c->command[1]))
+                fail_answer(c);
 }
 
 /* --- The key --- */
 
-struct key {
-        uint32_t handle;
-        uint32_t scheme; /* of its signatures */
-};
-
-static int fail_key(struct call *c) {
-        return nb_failure_set(c->f, NB_TPM_ERROR, EKEYREJECTED,
-                              "the key in the TPM is unusable; expected one that signs with "
-                              "SHA-256, by ECDSA with P-256 or by RSASSA");
-}
-
-/* A TPM2B_PUBLIC (part 2, 12.2.5). */
-static int get_public(struct call *c, struct key *key, struct nb_buffer *ret_spki) {
+/* Reads a TPM2B_PUBLIC (part 2, 12.2.5). */
+static void get_public(struct call *c, struct nb_buffer *ret_spki) {
         uint32_t type, attributes, scheme, exponent = 0;
-        struct nb_number a, b = { 0 };
+        struct nb_number a, b;
         bool is_usable;
         int r;
 
@@ -241,62 +253,48 @@ static int get_public(struct call *c, struct key *key, struct nb_buffer *ret_spk
         (void)get(c, 2); /* the algorithm of its name */
         attributes = get(c, 4);
         (void)get_bytes(c); /* policy */
-        key->scheme = type == RSA ? RSASSA : ECDSA;
+        c->scheme = type == RSA ? RSASSA : ECDSA;
         is_usable = attributes & SIGNS && get(c, 2) == NONE; /* symmetric: a storage key has one */
         scheme = get(c, 2);
-        is_usable &= scheme == NONE || (scheme == key->scheme && get(c, 2) == SHA256);
+        is_usable &= scheme == NONE || (scheme == c->scheme && get(c, 2) == SHA256);
         if (type == RSA) {
                 (void)get(c, 2); /* bits */
                 exponent = get(c, 4);
         } else
                 is_usable &= type == ECC && get(c, 2) == P256 && get(c, 2) == NONE;
-        if (!c->is_short && !is_usable)
-                return fail_key(c);
+        if (c->error >= 0 && !is_usable)
+                fail_key(c);
         a = get_number(c);
-        if (type == ECC)
-                b = get_number(c);
-        if (c->is_short)
-                return fail_answer(c);
+        b = type == RSA ? a : get_number(c);
+        if (c->error < 0)
+                return;
         r = type == RSA ? nb_raw_key_rsa(a, exponent ? exponent : DEFAULT_EXPONENT, ret_spki)
                         : nb_raw_key_p256(a, b, ret_spki);
-        return r == -ENOMEM ? nb_failure_set_memory(c->f) : r < 0 ? fail_answer(c) : 0;
+        check_encoded(c, r);
 }
 
-/* The template of a key that the platform has put into an NV index. It stays in c->answer. */
-static int read_template(struct call *c, uint32_t index, struct nb_number *ret_template) {
+/* The template of a key that the platform has put into an NV index. */
+static struct nb_number read_template(struct call *c, uint32_t index) {
         uint32_t size;
-        int r;
 
         begin(c, "NV_ReadPublic", NO_SESSIONS, NV_READ_PUBLIC);
         put(c, index, 4);
-        r = call(c);
-        if (r < 0)
-                return r;
-        (void)get(c, 2 + 4 + 2 + 4); /* size, index, algorithm of its name, attributes */
-        (void)get_bytes(c);          /* policy */
+        call(c);
+        (void)get_raw(c, 2 + 4 + 2 + 4); /* size, index, algorithm of its name, attributes */
+        (void)get_bytes(c);              /* policy */
         size = get(c, 2);
-        if (c->is_short)
-                return fail_answer(c);
-        if (size > TEMPLATE_MAX)
-                return fail_key(c);
         begin(c, "NV_Read", SESSIONS, NV_READ);
         put(c, OWNER, 4);
         put(c, index, 4);
         put_empty_password(c);
         put(c, size, 2);
         put(c, 0, 2); /* offset */
-        r = call(c);
-        if (r < 0)
-                return r;
+        call(c);
         (void)get(c, 4); /* size of the parameters */
-        *ret_template = get_number(c);
-        return c->is_short || ret_template->len > size ? fail_answer(c) : 0;
+        return get_bytes(c);
 }
 
-static int create_primary(struct call *c, struct nb_number template, struct key *ret_key,
-                          struct nb_buffer *ret_spki) {
-        int r;
-
+static void create_primary(struct call *c, struct nb_number template) {
         begin(c, "CreatePrimary", SESSIONS, CREATE_PRIMARY);
         put(c, ENDORSEMENT, 4);
         put_empty_password(c);
@@ -305,112 +303,88 @@ static int create_primary(struct call *c, struct nb_number template, struct key 
         put_bytes(c, template);
         put(c, 0, 2); /* outside information */
         put(c, 0, 4); /* PCRs */
-        r = call(c);
-        if (r < 0)
-                return r;
-        ret_key->handle = get(c, 4);
+        call(c);
+        c->handle = get(c, 4);
         (void)get(c, 4); /* size of the parameters */
-        return get_public(c, ret_key, ret_spki);
 }
 
-static int read_persistent(struct call *c, uint32_t handle, struct key *ret_key,
-                           struct nb_buffer *ret_spki) {
-        int r;
-
-        begin(c, "ReadPublic", NO_SESSIONS, READ_PUBLIC);
-        put(c, handle, 4);
-        r = call(c);
-        if (r < 0)
-                return r;
-        ret_key->handle = handle;
-        return get_public(c, ret_key, ret_spki);
-}
-
-static int find_key(struct call *c, uint32_t which, struct key *ret_key,
-                    struct nb_buffer *ret_spki) {
+static void find_key(struct call *c, uint32_t key) {
         struct nb_number template = { (const uint8_t *)default_template,
                                       sizeof(default_template) - 1 };
-        int r = 0;
 
-        if (which >> 24 == NB_TPM_KEY_PERSISTENT)
-                return read_persistent(c, which, ret_key, ret_spki);
-        assert(which == NB_TPM_KEY_DEFAULT || which >> 24 == NB_TPM_KEY_NV);
-        if (which != NB_TPM_KEY_DEFAULT)
-                r = read_template(c, which, &template);
-        return r < 0 ? r : create_primary(c, template, ret_key, ret_spki);
-}
-
-/* A key that stayed would take one of the few places, which another user of the TPM needs. */
-static void flush_key(struct call *c, const struct key *key) {
-        struct nb_failure ignored = { 0 };
-
-        if (key->handle >> 24 != TRANSIENT)
+        if (key >> 24 == NB_TPM_KEY_PERSISTENT) {
+                begin(c, "ReadPublic", NO_SESSIONS, READ_PUBLIC);
+                put(c, key, 4);
+                call(c);
+                c->handle = key;
                 return;
-        c->f = &ignored;
-        begin(c, "FlushContext", NO_SESSIONS, FLUSH_CONTEXT);
-        put(c, key->handle, 4);
-        (void)call(c);
+        }
+        assert(key == NB_TPM_KEY_DEFAULT || key >> 24 == NB_TPM_KEY_NV);
+        create_primary(c, key == NB_TPM_KEY_DEFAULT ? template : read_template(c, key));
 }
 
 /* --- Signing --- */
 
 /* Hash says by its ticket that the message does not begin as a statement of the TPM itself. Without
  * it, a restricted key does not sign. */
-static int sign_message(struct call *c, const struct key *key, struct nb_number message,
-                        struct nb_buffer *ret_signature) {
-        struct nb_number digest, ticket, a, b = { 0 };
-        int r;
+static void sign_message(struct call *c, struct nb_number message,
+                         struct nb_buffer *ret_signature) {
+        struct nb_number digest, ticket, a, b;
 
         begin(c, "Hash", NO_SESSIONS, HASH);
         put_bytes(c, message);
         put(c, SHA256, 2);
         put(c, ENDORSEMENT, 4);
-        r = call(c);
-        if (r < 0)
-                return r;
+        call(c);
         digest = get_bytes(c);
         ticket = get_raw(c, c->answer_len - c->at);
-        if (c->is_short || ticket.len > TICKET_MAX)
-                return fail_answer(c);
         begin(c, "Sign", SESSIONS, SIGN);
-        put(c, key->handle, 4);
+        put(c, c->handle, 4);
         put_empty_password(c);
         put_bytes(c, digest);
-        put(c, key->scheme, 2);
+        put(c, c->scheme, 2);
         put(c, SHA256, 2);
         put_raw(c, ticket.data, ticket.len);
-        r = call(c);
-        if (r < 0)
-                return r;
+        call(c);
         (void)get(c, 4); /* size of the parameters */
-        if (get(c, 2) != key->scheme || get(c, 2) != SHA256)
-                return fail_answer(c);
+        if (get(c, 2) != c->scheme || get(c, 2) != SHA256)
+                fail_answer(c);
         a = get_number(c);
-        if (key->scheme == ECDSA)
-                b = get_number(c);
-        if (c->is_short)
-                return fail_answer(c);
-        if (key->scheme == ECDSA)
-                r = nb_raw_signature_ecdsa(a, b, ret_signature);
-        else {
+        b = c->scheme == RSASSA ? a : get_number(c);
+        if (c->error < 0)
+                return;
+        if (c->scheme == RSASSA)
                 nb_buffer_append(ret_signature, a.data, a.len);
-                r = ret_signature->error;
-        }
-        return r == -ENOMEM ? nb_failure_set_memory(c->f) : r < 0 ? fail_answer(c) : 0;
+        check_encoded(c, c->scheme == RSASSA ? ret_signature->error
+                                             : nb_raw_signature_ecdsa(a, b, ret_signature));
+}
+
+/* A key that stayed would take one of the few places, which another user of the TPM needs. */
+static void flush_key(struct call *c) {
+        struct nb_failure ignored = { 0 };
+
+        if (c->handle >> 24 != TRANSIENT)
+                return;
+        c->f = &ignored;
+        c->error = 0;
+        begin(c, "FlushContext", NO_SESSIONS, FLUSH_CONTEXT);
+        put(c, c->handle, 4);
+        call(c);
 }
 
 int nb_tpm_sign_open(int fd, const struct nb_tpm *tpm, const void *message, size_t len,
                      struct nb_buffer *ret_spki, struct nb_buffer *ret_signature,
                      struct nb_failure *f) {
         struct call c = { .fd = fd, .deadline_ms = tpm->deadline_ms, .f = f };
-        struct key key = { 0 };
         int r;
 
         assert(len <= NB_TPM_MESSAGE_MAX);
-        r = find_key(&c, tpm->key, &key, ret_spki);
-        if (r >= 0 && message)
-                r = sign_message(&c, &key, (struct nb_number){ message, len }, ret_signature);
-        flush_key(&c, &key);
+        find_key(&c, tpm->key);
+        get_public(&c, ret_spki);
+        if (message)
+                sign_message(&c, (struct nb_number){ message, len }, ret_signature);
+        r = c.error;
+        flush_key(&c);
         return r;
 }
 

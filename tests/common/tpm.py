@@ -117,7 +117,8 @@ class Tpm:
     def define(self, index, data):
         """An NV index, readable with the owner's password."""
         self.order(0x12A, [OWNER], sized(b"") + sized(number(index, 4) + number(0xB, 2) + number(0x2060006, 4) + sized(b"") + number(len(data), 2)))
-        self.order(0x137, [OWNER, index], sized(data) + bytes(2))
+        for offset in range(0, len(data), 512):
+            self.order(0x137, [OWNER, index], sized(data[offset:offset + 512]) + number(offset, 2))
 
     def persist(self, handle, template):
         created = self.order(CREATE_PRIMARY, [OWNER], sized(bytes(4)) + sized(template) + bytes(6))
