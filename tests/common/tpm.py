@@ -54,7 +54,7 @@ def answer(code, body=b"", tag=NO_SESSIONS):
 
 class Tpm:
     """`path` is the device. `codes` has the code of each command that came through it. `reply(command)` makes the answer, and None is
-    silence; a test may replace it, and call `call(command)`, which asks the TPM."""
+    silence; a test may replace it, and call `call(command)`, which asks the TPM. After a time-out, the test calls `reopen()`."""
 
     def __init__(self, folder):
         Path(folder).mkdir(exist_ok=True)
@@ -63,6 +63,7 @@ class Tpm:
             self.process = subprocess.Popen(["swtpm", "socket", "--tpm2", f"--tpmstate=dir={folder}", f"--fd={end.fileno()}", "--terminate",
                                              "--flags=not-need-init,startup-clear"], pass_fds=[end.fileno()], stdin=subprocess.DEVNULL)
         self.lock = threading.Lock()
+        self.answering = threading.Lock()
         self.codes = []
         self.reply = self.call
         self.master, self.slave = os.openpty()
@@ -84,12 +85,16 @@ class Tpm:
                 asked = whole(lambda size: os.read(self.master, size))
             except OSError:
                 return
-            self.codes.append(int.from_bytes(asked[6:10], "big"))
-            # The answer to a command whose sender did not wait for it.
+            with self.answering:
+                self.codes.append(int.from_bytes(asked[6:10], "big"))
+                answered = self.reply(asked)
+                while answered:
+                    answered = answered[os.write(self.master, answered):]
+
+    def reopen(self):
+        """Discards the answer to a command whose sender did not wait for it, as the kernel does when it closes the device."""
+        with self.answering:
             termios.tcflush(self.slave, termios.TCIFLUSH)
-            answered = self.reply(asked)
-            while answered:
-                answered = answered[os.write(self.master, answered):]
 
     def call(self, asked):
         with self.lock:
