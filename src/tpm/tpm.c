@@ -25,8 +25,8 @@
 
 #define DEFAULT_EXPONENT 65537
 
-/* Part 2: tables 12 (commands), 9 (algorithms), 10 (curve), 19 (tags), 16 (answers), 28 (handles),
- * 31 (attributes) */
+/* Values of part 2, by its types: TPM_CC; TPM_ALG_ID and TPM_ECC_CURVE; TPM_ST; TPM_RC; TPM_RH and
+ * TPM_RS; TPM_HT and TPMA_OBJECT. */
 enum {
         CREATE_PRIMARY = 0x131,
         NV_READ = 0x14e,
@@ -241,7 +241,7 @@ static void call(struct call *c) {
 
 /* --- The key --- */
 
-/* Reads a TPM2B_PUBLIC (part 2, 12.2.5). */
+/* Reads a TPM2B_PUBLIC. */
 static void get_public(struct call *c, struct nb_buffer *ret_spki) {
         uint32_t type, attributes, scheme, exponent = 0;
         struct nb_number a, b;
@@ -361,12 +361,8 @@ static void sign_message(struct call *c, struct nb_number message,
 
 /* A key that stayed would take one of the few places, which another user of the TPM needs. */
 static void flush_key(struct call *c) {
-        struct nb_failure ignored = { 0 };
-
         if (c->handle >> 24 != TRANSIENT)
                 return;
-        c->f = &ignored;
-        c->error = 0;
         begin(c, "FlushContext", NO_SESSIONS, FLUSH_CONTEXT);
         put(c, c->handle, 4);
         call(c);
@@ -376,6 +372,7 @@ int nb_tpm_sign_open(int fd, const struct nb_tpm *tpm, const void *message, size
                      struct nb_buffer *ret_spki, struct nb_buffer *ret_signature,
                      struct nb_failure *f) {
         struct call c = { .fd = fd, .deadline_ms = tpm->deadline_ms, .f = f };
+        struct nb_failure ignored = { 0 };
         int r;
 
         assert(len <= NB_TPM_MESSAGE_MAX);
@@ -384,6 +381,8 @@ int nb_tpm_sign_open(int fd, const struct nb_tpm *tpm, const void *message, size
         if (message)
                 sign_message(&c, (struct nb_number){ message, len }, ret_signature);
         r = c.error;
+        c.error = 0;
+        c.f = &ignored;
         flush_key(&c);
         return r;
 }

@@ -22,7 +22,7 @@
 
 #define NB_TPM_MESSAGE_MAX 512 /* TPM2_Hash takes 1024 (MAX_DIGEST_BUFFER) */
 
-/* The key, by the type of its handle (part 2, 7.2). */
+/* The key, by the type of its handle (TPM_HT), which is its first byte. */
 #define NB_TPM_KEY_DEFAULT 0        /* of our own template: the same for the life of the TPM */
 #define NB_TPM_KEY_PERSISTENT 0x81U /* 0x81000000 to 0x81ffffff: Azure's is 0x81000003 */
 #define NB_TPM_KEY_NV 0x01U         /* 0x01000000 to 0x01ffffff: the template is in this NV index */

@@ -57,7 +57,8 @@ class Tpm:
     silence; a test may replace it, and call `call(command)`, which asks the TPM. After a time-out, the test calls `reopen()`."""
 
     def __init__(self, folder):
-        Path(folder).mkdir(exist_ok=True)
+        self.folder = Path(folder)
+        self.folder.mkdir(exist_ok=True)
         self.socket, end = socket.socketpair()
         with end:
             self.process = subprocess.Popen(["swtpm", "socket", "--tpm2", f"--tpmstate=dir={folder}", f"--fd={end.fileno()}", "--terminate",
