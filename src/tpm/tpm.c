@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/macro.h"
@@ -18,15 +17,16 @@
 
 #define HEADER 10 /* tag, size, code */
 #define SIZE_AT 2
-#define DATA_MAX 4096    /* of a command or an answer: TPM_BUFSIZE in drivers/char/tpm */
-#define VERSION_MAX 4096 /* the size of a file in sysfs */
-#define REPEATS_MAX 20
-#define REPEAT_AFTER_MS 50
+#define DATA_MAX 4096     /* of a command or an answer: TPM_BUFSIZE in drivers/char/tpm */
+#define TEMPLATE_MAX 1024 /* each TPM returns that many bytes of an NV index at once */
+#define VERSION_MAX 65536 /* the size of a file in sysfs: a page */
+/* The kernel has repeated the command already, for 4 s. */
+#define REPEATS_MAX 3
 
 #define DEFAULT_EXPONENT 65537
 
-/* Values of part 2, by its types: TPM_CC; TPM_ALG_ID and TPM_ECC_CURVE; TPM_ST; TPM_RC; TPM_RH and
- * TPM_RS; TPM_HT and TPMA_OBJECT. */
+/* Values of part 2, by its types: TPM_CC; TPM_ALG_ID and TPM_ECC_CURVE; TPM_ST; TPM_RH;
+ * TPMA_OBJECT. */
 enum {
         CREATE_PRIMARY = 0x131,
         NV_READ = 0x14e,
@@ -38,9 +38,10 @@ enum {
 };
 enum { RSA = 0x1, SHA256 = 0xb, NONE = 0x10, RSASSA = 0x14, ECDSA = 0x18, ECC = 0x23, P256 = 0x3 };
 enum { NO_SESSIONS = 0x8001, SESSIONS = 0x8002 };
-enum { RETRY = 0x922, TESTING = 0x90a };
-enum { OWNER = 0x40000001, PASSWORD = 0x40000009, ENDORSEMENT = 0x4000000b };
-enum { TRANSIENT = 0x80, SIGNS = 0x40000 };
+enum { OWNER = 0x40000001, ENDORSEMENT = 0x4000000b };
+/* A key that is or was outside the TPM proves nothing. fixedTPM, fixedParent, sensitiveDataOrigin
+ * and sign have to be set, decrypt not. */
+enum { ATTRIBUTES = 0x60032, ATTRIBUTES_SET = 0x40032 };
 
 /* Each enrolled key of a TPM depends on these bytes (TPMT_PUBLIC). */
 static const char default_template[] =
@@ -70,41 +71,37 @@ struct call {
         uint32_t scheme; /* of its signatures */
 };
 
-static void fail_answer(struct call *c) {
-        if (c->error >= 0)
-                c->error = nb_failure_set(c->f, NB_TPM_ERROR, EBADMSG,
+/* `r`: of a function that encodes what is in the answer. */
+static void check_answer(struct call *c, int r) {
+        if (c->error >= 0 && r < 0)
+                c->error = nb_failure_set(c->f, NB_TPM_ERROR, r,
                                           "the TPM's answer to %s is malformed", c->name);
 }
 
-static void fail_key(struct call *c) {
-        c->error = nb_failure_set(c->f, NB_TPM_ERROR, EKEYREJECTED,
-                                  "the key in the TPM is unusable; expected one that signs with "
-                                  "SHA-256, by ECDSA with P-256 or by RSASSA");
+static void expect(struct call *c, bool is_met) {
+        check_answer(c, is_met ? 0 : -EBADMSG);
 }
 
-/* `r`: of a function that encodes what was in the answer. */
-static void check_encoded(struct call *c, int r) {
-        if (r == -ENOMEM)
-                c->error = nb_failure_set_memory(c->f);
-        else if (r < 0)
-                fail_answer(c);
+static void refuse(struct call *c, int r, const char *why) {
+        if (c->error >= 0 && r < 0)
+                c->error = nb_failure_set(c->f, NB_TPM_ERROR, r, "%s", why);
 }
 
-/* The TPM or its driver is busy. A new open of the device may help. */
-static void fail_for_now(struct call *c, int r) {
-        c->error = nb_failure_set(c->f, NB_TPM_ERROR, r, "the TPM did not carry out %s: %m",
-                                  c->name);
-        c->f->is_startup = true;
+/* ENOMEM: the driver has no place for another key. Except after the others, which are about the
+ * command, a new open of the device may help. */
+static void fail_io(struct call *c, int r) {
+        c->error = nb_failure_set(c->f, NB_TPM_ERROR, r == -ENOMEM ? -EBUSY : r,
+                                  "the TPM did not carry out %s: %m", c->name);
+        c->f->is_temporary = r != -E2BIG && r != -EINVAL;
 }
 
 /* --- Building a command --- */
 
 /* Only what comes from an answer can be too long: a template, a ticket. */
 static void put_raw(struct call *c, const void *data, size_t len) {
-        if (len > sizeof(c->command) - c->command_len) {
-                fail_answer(c);
+        expect(c, len <= sizeof(c->command) - c->command_len);
+        if (c->error < 0)
                 return;
-        }
         memcpy(c->command + c->command_len, data, len);
         c->command_len += len;
 }
@@ -128,11 +125,13 @@ static void begin(struct call *c, const char *name, uint32_t tag, uint32_t code)
 }
 
 static void put_empty_password(struct call *c) {
-        put(c, 9, 4);
-        put(c, PASSWORD, 4);
-        put(c, 0, 2); /* nonce */
-        put(c, 0, 1); /* attributes of the session */
-        put(c, 0, 2); /* password */
+        static const char session[] = "\x00\x00\x00\x09" /* size */
+                                      "\x40\x00\x00\x09" /* TPM_RS_PW */
+                                      "\x00\x00"         /* nonce */
+                                      "\x00"             /* attributes of the session */
+                                      "\x00\x00";        /* password */
+
+        put_raw(c, session, sizeof(session) - 1);
 }
 
 /* --- Reading an answer --- */
@@ -140,8 +139,7 @@ static void put_empty_password(struct call *c) {
 static struct nb_number get_raw(struct call *c, size_t len) {
         const uint8_t *data = c->answer + c->at;
 
-        if (c->answer_len - c->at < len)
-                fail_answer(c);
+        expect(c, c->answer_len - c->at >= len);
         if (c->error < 0)
                 return (struct nb_number){ data, 0 };
         c->at += len;
@@ -164,8 +162,7 @@ static struct nb_number get_bytes(struct call *c) {
 static struct nb_number get_number(struct call *c) {
         struct nb_number number = get_bytes(c);
 
-        if (number.len == 0)
-                fail_answer(c);
+        expect(c, number.len > 0);
         return number;
 }
 
@@ -175,86 +172,92 @@ static struct nb_number get_number(struct call *c) {
 static int read_some(struct call *c) {
         struct pollfd p = { .fd = c->fd, .events = POLLIN };
         uint64_t now = nb_now_ms(), left = c->deadline_ms > now ? c->deadline_ms - now : 0;
-        ssize_t n = poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left);
+        ssize_t n = TEMP_FAILURE_RETRY(poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left));
 
         if (n == 0)
                 return -ETIMEDOUT;
         if (n > 0)
-                n = read(c->fd, c->answer + c->answer_len, sizeof(c->answer) - c->answer_len);
-        if (n < 0)
-                return errno == EINTR ? 0 : -errno;
+                n = TEMP_FAILURE_RETRY(
+                        read(c->fd, c->answer + c->answer_len, sizeof(c->answer) - c->answer_len));
+        if (n <= 0)
+                return n < 0 ? -errno : -EIO;
         c->answer_len += (size_t)n;
-        return n == 0 ? -EIO : 0;
+        return 0;
 }
 
-/* Writes the command, and reads the answer, of which each read may return a part. */
+/* Writes the command, and reads the answer, of which each read may return a part. The kernel waits
+ * for the TPM in write(). */
 static void exchange(struct call *c) {
         const uint32_t command_len = htobe32((uint32_t)c->command_len);
         uint32_t size = 0;
         ssize_t n;
         int r;
 
-        memcpy(c->command + SIZE_AT, &command_len, sizeof(command_len));
-        n = write(c->fd, c->command, c->command_len);
-        if (n != (ssize_t)c->command_len) {
-                fail_for_now(c, n < 0 ? -errno : -EIO);
+        if (c->error < 0)
                 return;
-        }
+        memcpy(c->command + SIZE_AT, &command_len, sizeof(command_len));
         c->answer_len = 0;
-        do {
+        if (nb_now_ms() >= c->deadline_ms)
+                r = -ETIMEDOUT;
+        else {
+                n = TEMP_FAILURE_RETRY(write(c->fd, c->command, c->command_len));
+                r = n < 0 ? -errno : n < (ssize_t)c->command_len ? -EIO : 0;
+        }
+        while (r >= 0 &&
+               (c->answer_len < HEADER || (c->answer_len < size && size <= sizeof(c->answer)))) {
                 r = read_some(c);
-                if (r < 0) {
-                        fail_for_now(c, r);
-                        return;
-                }
                 memcpy(&size, c->answer + SIZE_AT, sizeof(size));
                 size = be32toh(size);
-        } while (c->answer_len < HEADER || (c->answer_len < size && size <= sizeof(c->answer)));
-        if (c->answer_len != size)
-                fail_answer(c);
+        }
+        if (r < 0)
+                fail_io(c, r);
+        expect(c, c->answer_len == size);
 }
 
-/* Sends the command, again if the TPM asks for it, and expects success. */
-static void call(struct call *c) {
-        const struct timespec pause = { .tv_nsec = REPEAT_AFTER_MS * 1000000L };
-        uint32_t tag = 0, code = RETRY;
+/* Whether the same command may succeed later: no memory or handle, yielded, canceled, testing, NV
+ * memory was written too often, repeat, NV memory cannot be reached. Not the lockout (0x921), which
+ * can last hours. */
+static bool is_temporary(uint32_t code) {
+        return code >> 8 == 0x9 &&
+               memchr("\x02\x03\x04\x06\x08\x09\x0a\x20\x22\x23", (int)(code & 0xff), 10);
+}
 
-        for (unsigned i = 0; c->error >= 0 && (code == RETRY || code == TESTING); i++) {
-                if (i > 0)
-                        (void)nanosleep(&pause, NULL);
-                if (i > REPEATS_MAX)
-                        fail_for_now(c, -EBUSY);
-                else
-                        exchange(c);
+/* Sends the command, again if that may help, and expects success. */
+static void call(struct call *c) {
+        uint32_t tag, code;
+        unsigned n = 0;
+
+        do {
+                exchange(c);
                 c->at = 0;
                 tag = get(c, 2);
                 (void)get(c, 4); /* size */
                 code = get(c, 4);
-        }
-        if (c->error >= 0 && code != 0)
+        } while (is_temporary(code) && n++ < REPEATS_MAX);
+        if (code != 0) {
                 c->error = nb_failure_set(c->f, NB_TPM_ERROR, EREMOTEIO,
                                           "the TPM answered %s with %#" PRIx32, c->name, code);
+                c->f->is_temporary = is_temporary(code);
+        }
         /* With another tag, the parameters would be at another place. */
-        if (tag != (uint32_t)(c->command[0] << 8 | c->command[1]))
-                fail_answer(c);
+        expect(c, tag == (uint32_t)(c->command[0] << 8 | c->command[1]));
 }
 
 /* --- The key --- */
 
 /* Reads a TPM2B_PUBLIC. */
 static void get_public(struct call *c, struct nb_buffer *ret_spki) {
-        uint32_t type, attributes, scheme, exponent = 0;
+        uint32_t size = get(c, 2), type, scheme, exponent = 0;
+        size_t start = c->at;
         struct nb_number a, b;
         bool is_usable;
-        int r;
 
-        (void)get(c, 2); /* size */
         type = get(c, 2);
         (void)get(c, 2); /* the algorithm of its name */
-        attributes = get(c, 4);
-        (void)get_bytes(c); /* policy */
+        is_usable = (get(c, 4) & ATTRIBUTES) == ATTRIBUTES_SET;
+        (void)get_bytes(c);             /* policy */
+        is_usable &= get(c, 2) == NONE; /* symmetric: a storage key has one */
         c->scheme = type == RSA ? RSASSA : ECDSA;
-        is_usable = attributes & SIGNS && get(c, 2) == NONE; /* symmetric: a storage key has one */
         scheme = get(c, 2);
         is_usable &= scheme == NONE || (scheme == c->scheme && get(c, 2) == SHA256);
         if (type == RSA) {
@@ -262,15 +265,17 @@ static void get_public(struct call *c, struct nb_buffer *ret_spki) {
                 exponent = get(c, 4);
         } else
                 is_usable &= type == ECC && get(c, 2) == P256 && get(c, 2) == NONE;
-        if (c->error >= 0 && !is_usable)
-                fail_key(c);
+        refuse(c, is_usable ? 0 : -EKEYREJECTED,
+               "the key in the TPM is unusable; expected one that was created in this TPM, cannot "
+               "leave it, and signs with SHA-256, by ECDSA with P-256 or by RSASSA");
         a = get_number(c);
         b = type == RSA ? a : get_number(c);
+        expect(c, c->at - start == size);
         if (c->error < 0)
                 return;
-        r = type == RSA ? nb_raw_key_rsa(a, exponent ? exponent : DEFAULT_EXPONENT, ret_spki)
-                        : nb_raw_key_p256(a, b, ret_spki);
-        check_encoded(c, r);
+        check_answer(
+                c, type == RSA ? nb_raw_key_rsa(a, exponent ? exponent : DEFAULT_EXPONENT, ret_spki)
+                               : nb_raw_key_p256(a, b, ret_spki));
 }
 
 /* The template of a key that the platform has put into an NV index. */
@@ -283,6 +288,8 @@ static struct nb_number read_template(struct call *c, uint32_t index) {
         (void)get_raw(c, 2 + 4 + 2 + 4); /* size, index, algorithm of its name, attributes */
         (void)get_bytes(c);              /* policy */
         size = get(c, 2);
+        refuse(c, size > TEMPLATE_MAX ? -EFBIG : 0,
+               "the NV index has more than 1024 bytes; expected the template of a key");
         begin(c, "NV_Read", SESSIONS, NV_READ);
         put(c, OWNER, 4);
         put(c, index, 4);
@@ -327,7 +334,7 @@ static void find_key(struct call *c, uint32_t key) {
 
 /* Hash says by its ticket that the message does not begin as a statement of the TPM itself. Without
  * it, a restricted key does not sign. */
-static void sign_message(struct call *c, struct nb_number message,
+static void sign_message(struct call *c, struct nb_number message, const struct nb_buffer *spki,
                          struct nb_buffer *ret_signature) {
         struct nb_number digest, ticket, a, b;
 
@@ -347,44 +354,36 @@ static void sign_message(struct call *c, struct nb_number message,
         put_raw(c, ticket.data, ticket.len);
         call(c);
         (void)get(c, 4); /* size of the parameters */
-        if (get(c, 2) != c->scheme || get(c, 2) != SHA256)
-                fail_answer(c);
+        expect(c, get(c, 2) == c->scheme && get(c, 2) == SHA256);
         a = get_number(c);
         b = c->scheme == RSASSA ? a : get_number(c);
         if (c->error < 0)
                 return;
         if (c->scheme == RSASSA)
                 nb_buffer_append(ret_signature, a.data, a.len);
-        check_encoded(c, c->scheme == RSASSA ? ret_signature->error
-                                             : nb_raw_signature_ecdsa(a, b, ret_signature));
-}
-
-/* A key that stayed would take one of the few places, which another user of the TPM needs. */
-static void flush_key(struct call *c) {
-        if (c->handle >> 24 != TRANSIENT)
-                return;
-        begin(c, "FlushContext", NO_SESSIONS, FLUSH_CONTEXT);
-        put(c, c->handle, 4);
-        call(c);
+        check_answer(c, c->scheme == RSASSA ? ret_signature->error
+                                            : nb_raw_signature_ecdsa(a, b, ret_signature));
+        refuse(c, nb_raw_signature_verify(spki, message, ret_signature),
+               "the TPM's signature does not verify");
 }
 
 int nb_tpm_sign_open(int fd, const struct nb_tpm *tpm, const void *message, size_t len,
                      struct nb_buffer *ret_spki, struct nb_buffer *ret_signature,
                      struct nb_failure *f) {
         struct call c = { .fd = fd, .deadline_ms = tpm->deadline_ms, .f = f };
-        struct nb_failure ignored = { 0 };
-        int r;
 
         assert(len <= NB_TPM_MESSAGE_MAX);
         find_key(&c, tpm->key);
         get_public(&c, ret_spki);
         if (message)
-                sign_message(&c, (struct nb_number){ message, len }, ret_signature);
-        r = c.error;
-        c.error = 0;
-        c.f = &ignored;
-        flush_key(&c);
-        return r;
+                sign_message(&c, (struct nb_number){ message, len }, ret_spki, ret_signature);
+        /* After a failure, the kernel does it when the device is closed. */
+        if (tpm->key >> 24 != NB_TPM_KEY_PERSISTENT) {
+                begin(&c, "FlushContext", NO_SESSIONS, FLUSH_CONTEXT);
+                put(&c, c.handle, 4);
+                call(&c);
+        }
+        return c.error;
 }
 
 /* --- The device --- */
@@ -403,14 +402,15 @@ static int fail_open(const struct nb_tpm *tpm, int r, struct nb_failure *f) {
                                       "the TPM of this machine is a TPM 1.2; expected a TPM 2.0");
         r = nb_failure_set(f, is_missing ? NB_TPM_MISSING : NB_TPM_ERROR, r,
                            "'%s' cannot be opened: %m", tpm->device);
-        f->is_startup = r == -EBUSY || r == -EIO || r == -ETIME;
+        f->is_temporary = r == -EBUSY || r == -EIO || r == -ETIME;
         return r;
 }
 
 int nb_tpm_sign(const struct nb_tpm *tpm, const void *message, size_t len,
                 struct nb_buffer *ret_spki, struct nb_buffer *ret_signature, struct nb_failure *f) {
         /* Without O_NONBLOCK: with it, kernels before 5.19 do not report that a command failed. */
-        _cleanup_(nb_closep) int fd = open(tpm->device, O_RDWR | O_CLOEXEC | O_NOCTTY);
+        _cleanup_(nb_closep) int fd = TEMP_FAILURE_RETRY(
+                open(tpm->device, O_RDWR | O_CLOEXEC | O_NOCTTY));
 
         return fd < 0 ? fail_open(tpm, -errno, f)
                       : nb_tpm_sign_open(fd, tpm, message, len, ret_spki, ret_signature, f);

@@ -5,9 +5,10 @@
  * Signs with a key that only this machine's TPM 2.0 can use, by the commands of the TCG's "TPM 2.0
  * Library", part 3, through the kernel's resource manager. Only keys without a password or policy.
  * It creates nothing that lasts: no key, session or NV index is left in the TPM, no file on disk.
+ * But a TPM counts each use of a key that has a password, and locks itself in the end, unless the
+ * key has noDA.
  *
- * It does not judge whether the key is strong enough to be enrolled (nb_attestation_key_read()), or
- * verify the signature (nb_attestation_is_own()).
+ * It does not judge whether the key is strong enough to be enrolled (nb_attestation_key_read()).
  */
 
 #include <stddef.h>
@@ -36,16 +37,18 @@ struct nb_tpm {
 };
 
 /*
- * Opens the device, appends the public key (SubjectPublicKeyInfo, DER; at most 600 bytes) to
- * `ret_spki` and, unless `message` is NULL, the signature of the message with SHA-256 (ECDSA in
- * DER, or RSASSA-PKCS1-v1_5, by the type of the key; at most 512 bytes) to `ret_signature`, and
- * closes the device. The TPM itself hashes the message, since a restricted key signs nothing else.
- * Hardware takes up to a second, and several with an RSA key from a template.
+ * Opens the device, writes the public key (SubjectPublicKeyInfo, DER; at most 600 bytes) into the
+ * empty buffer `ret_spki` and, unless `message` is NULL, the signature of the message with SHA-256
+ * (ECDSA in DER, or RSASSA-PKCS1-v1_5, by the type of the key; at most 512 bytes), which has been
+ * verified, into the empty buffer `ret_signature`, and closes the device. The TPM itself hashes the
+ * message, since a restricted key signs nothing else. Hardware takes up to a second. But an RSA key
+ * from a template is generated each time, which takes some TPMs minutes: for it, the caller has to
+ * wait at least 300 s, as the kernel does for CreatePrimary.
  *
  * 0, or a negative errno with a failure: NB_TPM_MISSING if there is no device, whose driver may
  * load late; otherwise NB_TPM_ERROR, with the TPM's response code in the text if it answered.
- * f->is_startup (class "wait"): the TPM did not answer, or asked to repeat a command once too
- * often; another call may succeed. On failure, the buffers may hold part.
+ * f->is_temporary (class "wait"): the TPM did not answer, or is busy; another call may succeed. On
+ * failure, the buffers may hold part.
  */
 int nb_tpm_sign(const struct nb_tpm *tpm, const void *message, size_t len,
                 struct nb_buffer *ret_spki, struct nb_buffer *ret_signature, struct nb_failure *f);

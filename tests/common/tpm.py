@@ -88,6 +88,8 @@ class Tpm:
                 return
             with self.answering:
                 self.codes.append(int.from_bytes(asked[6:10], "big"))
+                if self.codes[-1] == CREATE_PRIMARY:
+                    self.flush()
                 answered = self.reply(asked)
                 while answered:
                     answered = answered[os.write(self.master, answered):]
@@ -126,16 +128,25 @@ class Tpm:
         for offset in range(0, len(data), 512):
             self.order(0x137, [OWNER, index], sized(data[offset:offset + 512]) + number(offset, 2))
 
-    def persist(self, handle, template):
-        created = self.order(CREATE_PRIMARY, [OWNER], sized(bytes(4)) + sized(template) + bytes(6))
+    def persist(self, handle, template, key_password=b""):
+        created = self.order(CREATE_PRIMARY, [OWNER], sized(sized(key_password) + sized(b"")) + sized(template) + bytes(6))
         transient = int.from_bytes(created[:4], "big")
         self.order(0x120, [OWNER, transient], number(handle, 4))
         self.order(FLUSH_CONTEXT, [transient], auth=None)
 
+    def wrong_passwords(self):
+        """How many the TPM has counted; at a limit, it locks itself."""
+        return int.from_bytes(self.order(0x17A, [], number(6, 4) + number(0x20E, 4) + number(1, 4), auth=None)[-4:], "big")
+
     def transient_keys(self):
-        """How many keys were left in the TPM."""
-        listed = self.order(0x17A, [], number(1, 4) + number(0x80000000, 4) + number(100, 4), auth=None)
-        return int.from_bytes(listed[5:9], "big")
+        """The handles of the keys that were left in the TPM."""
+        listed = self.order(0x17A, [], number(1, 4) + number(0x80000000, 4) + number(100, 4), auth=None)[9:]
+        return [int.from_bytes(listed[at:at + 4], "big") for at in range(0, len(listed), 4)]
+
+    def flush(self):
+        """What the kernel's resource manager did when the last user of the device closed it."""
+        for handle in self.transient_keys():
+            self.order(FLUSH_CONTEXT, [handle], auth=None)
 
 
 def whole(read):

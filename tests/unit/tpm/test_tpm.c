@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +28,11 @@
         "80020000006c00000000800000000000012100580023000b00040472000000100018000b00030010" \
         "0020852364a727f3add61e205ffceb6e35439dfed63fcfd226bd0b0d462a1f8eea8a0020f696a696" \
         "3dc8d22dc7aac747bd4b22da198ad52e513376ef83bffe7fc16e0f7b"
+/* With a byte before the first coordinate. */
+#define CREATED_WITH(byte) \
+        "80020000006d00000000800000000000012100590023000b00040472000000100018000b00030010" \
+        "0021" byte "852364a727f3add61e205ffceb6e35439dfed63fcfd226bd0b0d462a1f8eea8a0020f696a696" \
+        "3dc8d22dc7aac747bd4b22da198ad52e513376ef83bffe7fc16e0f7b"
 #define HASH "8001000000170000017d000568656c6c6f000b4000000b"
 #define HASHED \
         "8001000000740000000000202cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362" \
@@ -40,6 +47,11 @@
         "80020000005b00000000000000480018000b002073da6e9b177fccfd1ac7d0f328d9e9443d596f12" \
         "66b4f81114a55fbe29f75fff0020f79b36792d75789f8d649ade6b72804c94cbdcd6da83e92a3f22" \
         "a431fcd1f5100000010000"
+/* With two zeros before the first number. */
+#define SIGNED_ZEROS \
+        "80020000005d000000000000004a0018000b0022000073da6e9b177fccfd1ac7d0f328d9e9443d596f12" \
+        "66b4f81114a55fbe29f75fff0020f79b36792d75789f8d649ade6b72804c94cbdcd6da83e92a3f22" \
+        "a431fcd1f5100000010000"
 #define FLUSH "80010000000e0000016580000000"
 #define FLUSHED "80010000000a00000000"
 #define SPKI \
@@ -50,8 +62,10 @@
         "3045022073da6e9b177fccfd1ac7d0f328d9e9443d596f1266b4f81114a55fbe29f75fff022100f7" \
         "9b36792d75789f8d649ade6b72804c94cbdcd6da83e92a3f22a431fcd1f510"
 #define READ_PUBLIC "80010000000e0000017381000003"
-#define PUBLIC \
-        "8001000000640000000000580023000b00050072000000100018000b0003001000202efa80600bea" \
+#define PUBLIC PUBLIC_WITH("0058", "00050072")
+#define PUBLIC_WITH(size, attributes) \
+        "80010000006400000000" size "0023000b" attributes \
+        "000000100018000b0003001000202efa80600bea" \
         "fdcb57f6a16485406b3b838f8b0351a7d2a56ea0d39df092a0c60020579a3d86a98fc9dd9d8ec816" \
         "20fa792e8486cb349448944aa043a4c922d24455"
 #define PERSISTENT_SIGN \
@@ -71,8 +85,9 @@
         "3046022100900bc6b954baa6ee302bb2f4c960f3f5b61031c2182a959d35acc09d1e80ad74022100" \
         "a555a14cbc383fc6b874014fa9836938cfb29b0098dffa6c3a65a46c0fc4e4b4"
 #define NV_READ_PUBLIC "80010000000e0000016901c10001"
-#define NV_PUBLIC \
-        "80010000003e00000000000e01c10001000b22060006000001180022000bc2fc7bc573fbf0e50496" \
+#define NV_PUBLIC NV_PUBLIC_WITH("0118")
+#define NV_PUBLIC_WITH(size) \
+        "80010000003e00000000000e01c10001000b220600060000" size "0022000bc2fc7bc573fbf0e50496" \
         "9d3e5c1aab3fb6986bef2a52bb79ec8f357a9d031baf"
 #define NV_READ "8002000000230000014e4000000101c100010000000940000009000000000001180000"
 #define NV_DATA \
@@ -141,11 +156,11 @@
 /* To ReadPublic, with a public area of 30 bytes. */
 #define PUBLIC_OF(area) "80010000002a00000000001e" area
 #define UNUSABLE \
-        "the key in the TPM is unusable; expected one that signs with SHA-256, by ECDSA with " \
-        "P-256 or by RSASSA"
-#define AGAIN "80010000000a00000922"
-#define TESTING "80010000000a0000090a"
-#define TIMES_7(answer) answer, answer, answer, answer, answer, answer, answer
+        "the key in the TPM is unusable; expected one that was created in this TPM, cannot leave " \
+        "it, and signs with SHA-256, by ECDSA with P-256 or by RSASSA"
+#define WITH_CODE(code) "80010000000a00000" code
+#define AGAIN WITH_CODE("922")
+#define TESTING WITH_CODE("90a")
 
 struct row {
         const char *name;
@@ -153,9 +168,13 @@ struct row {
         const char *commands, *spki, *signature;
         const char *detail; /* NULL: success */
         uint32_t key;
-        bool is_startup;
-        bool is_silent;   /* after the answers, instead; with is_startup, the deadline is now */
+        bool is_temporary;
+        bool is_silent;   /* after the answers, instead */
         bool is_in_parts; /* each answer */
+        bool is_interrupted;
+        bool is_cut; /* each command */
+        int write_error;
+        uint64_t answer_ms; /* what the TPM takes for each answer */
 };
 
 static struct row rows[] = {
@@ -181,39 +200,43 @@ static struct row rows[] = {
           .commands = CREATE CREATE CREATE HASH SIGN SIGN FLUSH,
           .spki = SPKI,
           .signature = SIGNATURE },
-        { .name = "a command is repeated 20 times at most",
-          .answers = { TIMES_7(AGAIN), TIMES_7(TESTING), TIMES_7(AGAIN) },
-          .is_startup = true,
-          .detail = "the TPM did not carry out CreatePrimary: Device or resource busy" },
-        { .name = "a key is flushed if the TPM fails",
-          .answers = { CREATED, HASHED, "80010000000a00000921", FLUSHED },
-          .commands = CREATE HASH SIGN FLUSH,
+        { .name = "a command is repeated 3 times at most",
+          .answers = { AGAIN, TESTING, TESTING, AGAIN, CREATED },
+          .commands = CREATE CREATE CREATE CREATE,
+          .is_temporary = true,
+          .detail = "the TPM answered CreatePrimary with 0x922" },
+        { .name = "a lockout is a failure with its code",
+          .answers = { CREATED, HASHED, WITH_CODE("921") },
+          .commands = CREATE HASH SIGN,
           .detail = "the TPM answered Sign with 0x921" },
-        { .name = "a key is flushed if an answer is malformed",
-          .answers = { CREATED, "80010000000a00000000", FLUSHED },
-          .commands = CREATE HASH FLUSH,
+        { .name = "a warning that is not known is a failure with its code",
+          .answers = { WITH_CODE("907") },
+          .commands = CREATE,
+          .detail = "the TPM answered CreatePrimary with 0x907" },
+        { .name = "an error with the number of a warning is a failure",
+          .answers = { WITH_CODE("102") },
+          .commands = CREATE,
+          .detail = "the TPM answered CreatePrimary with 0x102" },
+        { .name = "an answer without what was asked for is refused",
+          .answers = { CREATED, "80010000000a00000000" },
+          .commands = CREATE HASH,
           .detail = "the TPM's answer to Hash is malformed" },
-        { .name = "a flush that fails is no failure",
-          .answers = { CREATED, HASHED, SIGNED, "80010000000a000001c4" },
-          .commands = CREATE HASH SIGN FLUSH,
-          .spki = SPKI,
-          .signature = SIGNATURE },
         { .name = "a password of the hierarchy is a failure with its code",
-          .answers = { "80010000000a000009a2" },
+          .answers = { WITH_CODE("9a2") },
           .commands = CREATE,
           .detail = "the TPM answered CreatePrimary with 0x9a2" },
         { .name = "silence ends at the deadline",
           .is_silent = true,
-          .is_startup = true,
+          .is_temporary = true,
           .commands = CREATE,
           .detail = "the TPM did not carry out CreatePrimary: Connection timed out" },
         { .name = "silence after the half of an answer ends at the deadline",
           .answers = { "800200000082000000" },
           .is_silent = true,
-          .is_startup = true,
+          .is_temporary = true,
           .detail = "the TPM did not carry out CreatePrimary: Connection timed out" },
         { .name = "the end of the connection is temporary",
-          .is_startup = true,
+          .is_temporary = true,
           .commands = CREATE,
           .detail = "the TPM did not carry out CreatePrimary: Input/output error" },
         { .name = "an answer that arrives in parts is put together",
@@ -222,6 +245,43 @@ static struct row rows[] = {
           .commands = CREATE HASH SIGN FLUSH,
           .spki = SPKI,
           .signature = SIGNATURE },
+        { .name = "the deadline is checked before each command",
+          .answers = { CREATED, HASHED, SIGNED, FLUSHED },
+          .answer_ms = LONG_MS,
+          .commands = CREATE,
+          .is_temporary = true,
+          .detail = "the TPM did not carry out Hash: Connection timed out" },
+        { .name = "the deadline is checked before a command is repeated",
+          .answers = { AGAIN, CREATED, HASHED, SIGNED, FLUSHED },
+          .answer_ms = LONG_MS,
+          .commands = CREATE,
+          .is_temporary = true,
+          .detail = "the TPM did not carry out CreatePrimary: Connection timed out" },
+        { .name = "interrupted calls are repeated",
+          .is_interrupted = true,
+          .answers = { CREATED, HASHED, SIGNED, FLUSHED },
+          .commands = CREATE HASH SIGN FLUSH,
+          .spki = SPKI,
+          .signature = SIGNATURE },
+        { .name = "a command that is written in part is temporary",
+          .is_cut = true,
+          .answers = { CREATED },
+          .is_temporary = true,
+          .detail = "the TPM did not carry out CreatePrimary: Input/output error" },
+        { .name = "a driver that is busy is temporary",
+          .write_error = EBUSY,
+          .is_temporary = true,
+          .detail = "the TPM did not carry out CreatePrimary: Device or resource busy" },
+        { .name = "a driver without a place for a key is temporary",
+          .write_error = ENOMEM,
+          .is_temporary = true,
+          .detail = "the TPM did not carry out CreatePrimary: Device or resource busy" },
+        { .name = "a command that is too long for the driver is final",
+          .write_error = E2BIG,
+          .detail = "the TPM did not carry out CreatePrimary: Argument list too long" },
+        { .name = "a command that the driver refuses is final",
+          .write_error = EINVAL,
+          .detail = "the TPM did not carry out CreatePrimary: Invalid argument" },
         { .name = "an answer larger than any is refused, not awaited",
           .answers = { "80020000100100000000" },
           .is_silent = true,
@@ -246,6 +306,16 @@ static struct row rows[] = {
                                   "00000ff20ff0" BYTES_4000 BYTES_40 BYTES_40 },
           .commands = NV_READ_PUBLIC NV_READ,
           .detail = "the TPM's answer to CreatePrimary is malformed" },
+        { .name = "a template of 1024 bytes is read",
+          .key = 0x01c10001,
+          .answers = { NV_PUBLIC_WITH("0400"), NV_DATA, NV_CREATED, HASHED, RSA_SIGNED, FLUSHED },
+          .spki = RSA_SPKI,
+          .signature = RSA_SIGNATURE },
+        { .name = "a template above 1024 bytes is refused",
+          .key = 0x01c10001,
+          .answers = { NV_PUBLIC_WITH("0401"), NV_DATA, NV_CREATED, HASHED, RSA_SIGNED, FLUSHED },
+          .commands = NV_READ_PUBLIC,
+          .detail = "the NV index has more than 1024 bytes; expected the template of a key" },
         { .name = "a length in an answer beyond its end is refused",
           .key = 0x01c10001,
           .answers = { NV_PUBLIC, "800200000012000000000000000401180001" },
@@ -256,28 +326,51 @@ static struct row rows[] = {
                        "80010000100000000000"
                        "0020" DIGEST BYTES_4000 BYTES_40 "000000000000000000000000",
                        FLUSHED },
-          .commands = CREATE HASH FLUSH,
+          .commands = CREATE HASH,
           .detail = "the TPM's answer to Sign is malformed" },
         { .name = "a signature of another scheme is refused",
           .answers = { CREATED, HASHED, RSA_SIGNED, FLUSHED },
-          .commands = CREATE HASH SIGN FLUSH,
+          .commands = CREATE HASH SIGN,
           .detail = "the TPM's answer to Sign is malformed" },
         { .name = "a signature without numbers is refused",
           .answers = { CREATED, HASHED,
                        "800200000016000000000000000"
                        "80018000b00000000",
                        FLUSHED },
-          .commands = CREATE HASH SIGN FLUSH,
+          .commands = CREATE HASH SIGN,
           .detail = "the TPM's answer to Sign is malformed" },
-        { .name = "a signature with leading zeros is encoded in the shortest form",
-          .answers = { CREATED, HASHED,
-                       "80020000001b000000000000000d"
-                       "0018000b"
-                       "00030000ff"
-                       "00020001",
-                       FLUSHED },
+        { .name = "numbers with leading zeros are encoded in the shortest form",
+          .answers = { CREATED_WITH("00"), HASHED, SIGNED_ZEROS, FLUSHED },
           .spki = SPKI,
-          .signature = "3007020200ff020101" },
+          .signature = SIGNATURE },
+        { .name = "a signature by another key is refused",
+          .answers = { CREATED, HASHED, PERSISTENT_SIGNED, FLUSHED },
+          .commands = CREATE HASH SIGN,
+          .detail = "the TPM's signature does not verify" },
+        { .name = "a key that was imported is refused",
+          .key = 0x81000003,
+          .answers = { PUBLIC_WITH("0058", "00060040"), HASHED, PERSISTENT_SIGNED },
+          .commands = READ_PUBLIC,
+          .detail = UNUSABLE },
+        { .name = "a key that was created elsewhere is refused",
+          .key = 0x81000003,
+          .answers = { PUBLIC_WITH("0058", "00040040"), HASHED, PERSISTENT_SIGNED },
+          .commands = READ_PUBLIC,
+          .detail = UNUSABLE },
+        { .name = "a key that decrypts, too, is refused",
+          .key = 0x81000003,
+          .answers = { PUBLIC_WITH("0058", "00060472"), HASHED, PERSISTENT_SIGNED },
+          .commands = READ_PUBLIC,
+          .detail = UNUSABLE },
+        { .name = "a public key with another size than it says is refused",
+          .key = 0x81000003,
+          .answers = { PUBLIC_WITH("0057", "00050072"), HASHED, PERSISTENT_SIGNED },
+          .commands = READ_PUBLIC,
+          .detail = "the TPM's answer to ReadPublic is malformed" },
+        { .name = "a coordinate that is too long is refused",
+          .answers = { CREATED_WITH("ff"), HASHED, SIGNED, FLUSHED },
+          .commands = CREATE,
+          .detail = "the TPM's answer to CreatePrimary is malformed" },
         { .name = "a key for encryption is refused",
           .key = 0x81000003,
           .answers = { PUBLIC_OF("0001000b00030072000000060080004300100800000000000004ffffffff") },
@@ -304,6 +397,63 @@ static struct row rows[] = {
           .answers = { PUBLIC_OF("0023000b00050072000000100018000b0003001000000000000000000000") },
           .detail = "the TPM's answer to ReadPublic is malformed" },
 };
+
+/* --- The system, by the linker's --wrap --- */
+
+static uint64_t now_ms; /* in place of the time */
+static const struct row *current;
+static unsigned n_interrupts;
+
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __real_open(const char *path, int flags, ...);
+int __wrap_poll(struct pollfd *polls, nfds_t n, int timeout_ms);
+int __real_poll(struct pollfd *polls, nfds_t n, int timeout_ms);
+ssize_t __wrap_read(int fd, void *data, size_t len);
+ssize_t __real_read(int fd, void *data, size_t len);
+ssize_t __wrap_write(int fd, const void *data, size_t len);
+ssize_t __real_write(int fd, const void *data, size_t len);
+uint64_t __wrap_nb_now_ms(void);
+
+/* Each second call fails. */
+static bool interrupt(void) {
+        errno = EINTR;
+        return current && current->is_interrupted && n_interrupts++ % 2 == 0;
+}
+
+int __wrap_open(const char *path, int flags, ...) {
+        return interrupt() ? -1 : __real_open(path, flags);
+}
+
+int __wrap_open64(const char *path, int flags, ...) {
+        return interrupt() ? -1 : __real_open(path, flags);
+}
+
+int __wrap_poll(struct pollfd *polls, nfds_t n, int timeout_ms) {
+        return interrupt() ? -1 : __real_poll(polls, n, timeout_ms);
+}
+
+ssize_t __wrap_read(int fd, void *data, size_t len) {
+        if (interrupt())
+                return -1;
+        if (current)
+                now_ms += current->answer_ms;
+        return __real_read(fd, data, len);
+}
+
+ssize_t __wrap_write(int fd, const void *data, size_t len) {
+        if (interrupt())
+                return -1;
+        if (current && current->write_error) {
+                errno = current->write_error;
+                return -1;
+        }
+        return __real_write(fd, data, current && current->is_cut ? len - 1 : len);
+}
+
+uint64_t __wrap_nb_now_ms(void) {
+        return now_ms;
+}
 
 /* --- The TPM: all answers are there before the first command --- */
 
@@ -353,18 +503,22 @@ static void check_row(void **state) {
         struct result result;
         int fds[2];
 
+        current = row;
+        now_ms = 0;
+        n_interrupts = 0;
         start(fds);
         for (size_t i = 0; i < ANSWERS_MAX && row->answers[i]; i++)
                 send_hex(fds[1], row->answers[i], row->is_in_parts);
         if (!row->is_silent)
                 assert_int_equal(shutdown(fds[1], SHUT_WR), 0);
-        finish(fds, row->key, row->is_silent && row->is_startup ? 0 : nb_now_ms() + LONG_MS,
-               &result);
+        finish(fds, row->key, row->is_silent && row->is_temporary ? 1 : LONG_MS, &result);
+        current = NULL;
         if (row->detail) {
                 assert_true(result.r < 0);
                 assert_string_equal(result.f.detail, row->detail);
                 assert_int_equal(result.f.code, NB_TPM_ERROR);
-                assert_int_equal(result.f.is_startup, row->is_startup);
+                assert_int_equal(nb_failure_class(&result.f),
+                                 row->is_temporary ? NB_CLASS_WAIT : NB_CLASS_FATAL);
         } else {
                 assert_string_equal(result.f.detail, "");
                 assert_int_equal(result.r, 0);
@@ -397,13 +551,33 @@ static void a_cut_answer_is_refused(void **state) {
                                         send_hex(fds[1], cut, false);
                                 }
                         assert_int_equal(shutdown(fds[1], SHUT_WR), 0);
-                        finish(fds, 0x01c10001, nb_now_ms() + LONG_MS, &result);
-                        if (result.r >= 0)
+                        finish(fds, 0x01c10001, LONG_MS, &result);
+                        if (result.r >= 0) {
                                 assert_string_equal(result.spki, RSA_SPKI);
-                        else {
+                                assert_string_equal(result.signature, RSA_SIGNATURE);
+                        } else
                                 assert_int_equal(result.f.code, NB_TPM_ERROR);
-                        }
                 }
+}
+
+static void a_warning_that_may_end_is_temporary(void **state) {
+        static const char *const codes[] = { "902", "903", "904", "906", "908",
+                                             "909", "90a", "920", "922", "923" };
+
+        for (size_t i = 0; i < N_ELEMENTS(codes); i++) {
+                char answer[32], detail[64];
+                struct row row = { .commands = CREATE CREATE CREATE CREATE,
+                                   .is_temporary = true,
+                                   .detail = detail };
+                void *this = &row;
+
+                (void)snprintf(answer, sizeof(answer), WITH_CODE("%s"), codes[i]);
+                (void)snprintf(detail, sizeof(detail), "the TPM answered CreatePrimary with 0x%s",
+                               codes[i]);
+                for (size_t j = 0; j < 4; j++)
+                        row.answers[j] = answer;
+                check_row(&this);
+        }
 }
 
 /* --- The device --- */
@@ -425,6 +599,27 @@ static void a_missing_device_may_appear(void **state) {
                    NB_CLASS_CONFIRM);
 }
 
+static void an_interrupted_open_is_repeated(void **state) {
+        current = &(const struct row){ .is_interrupted = true };
+        n_interrupts = 0;
+        a_missing_device_may_appear(NULL);
+        assert_true(n_interrupts > 1);
+        current = NULL;
+}
+
+/* With pages of 64 KiB, its file in sysfs has that size. */
+static void a_tpm_1_2_is_final(void **state) {
+        char path[] = "/tmp/node-bootstrap-test-XXXXXX";
+        int fd = mkstemp(path);
+
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, "1\n", 2), 2);
+        assert_int_equal(ftruncate(fd, 65536), 0);
+        check_open("/dev/node-bootstrap-missing", path, NB_TPM_ERROR, NB_CLASS_FATAL);
+        (void)close(fd);
+        assert_int_equal(unlink(path), 0);
+}
+
 static void another_failure_to_open_is_final(void **state) {
         check_open("/dev", "/dev/node-bootstrap-missing", NB_TPM_ERROR, NB_CLASS_FATAL);
         check_open("/dev/null/tpm", "/dev/node-bootstrap-missing", NB_TPM_ERROR, NB_CLASS_FATAL);
@@ -433,7 +628,10 @@ static void another_failure_to_open_is_final(void **state) {
 int main(void) {
         CASES(rows, check_row);
         CASE(a_cut_answer_is_refused);
+        CASE(a_warning_that_may_end_is_temporary);
         CASE(a_missing_device_may_appear);
+        CASE(an_interrupted_open_is_repeated);
+        CASE(a_tpm_1_2_is_final);
         CASE(another_failure_to_open_is_final);
         return case_run("tpm");
 }
