@@ -20,7 +20,7 @@ from .tables import tables
 
 
 def test_every_example_says_what_it_is():
-    kinds = {"yaml", "unit", "shell", "shell-join", "shell-setup", "shell-user-data", "user-data", "admin", "policy", "machines"}
+    kinds = {"yaml", "unit", "shell", "shell-join", "shell-setup", "shell-user-data", "user-data", "admin", "policy", "machines", "inventory"}
     of_documents = {"yaml", "unit", "shell", "user-data", "cloud-config", "console", "ansible"}
     assert [str(example) for example in documentation.examples() if example.kind not in (of_documents if example.is_of_document else kinds)] == []
 
