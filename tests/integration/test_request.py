@@ -64,8 +64,9 @@ def test_proof_of_the_machine(world):
     lost_answer(world)
     world.machine.join().joined()
     for request in world.server.seen("create"):
-        (label, der), (proof_label, proof) = pem_blocks(base64.b64decode(request.json()["spec"]["request"]))
-        assert (label, proof_label) == ("CERTIFICATE REQUEST", "NODE-BOOTSTRAP KEY SIGNATURE")
+        (label, der), (proof_label, proof), (key_label, spki) = pem_blocks(base64.b64decode(request.json()["spec"]["request"]))
+        assert (label, proof_label, key_label) == ("CERTIFICATE REQUEST", "NODE-BOOTSTRAP KEY SIGNATURE", "NODE-BOOTSTRAP PUBLIC KEY")
+        assert spki == pki.spki(key.public_key())
         message = f"node-bootstrap attestation v2\n{TOKEN_ID}\n".encode() + hashlib.sha256(der).digest()
         key.public_key().verify(proof, message, ec.ECDSA(hashes.SHA256()))
 
