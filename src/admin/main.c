@@ -27,7 +27,9 @@ static const char enroll_usage[] = PROGRAM
         "  systemd-creds encrypt --name=node-bootstrap.attestation-key $key \\\n"
         "          /etc/credstore.encrypted/node-bootstrap.attestation-key\n"
         "  rm $key\n\n"
-        "With systemd before 254, node-bootstrap.service also needs a drop-in:\n\n"
+        "The machine's settings need this:\n\n"
+        "  proof: {key: credential}\n\n"
+        "With systemd before 254, node-bootstrap-prover@.service also needs a drop-in:\n\n"
         "  [Service]\n"
         "  LoadCredentialEncrypted=node-bootstrap.attestation-key\n";
 

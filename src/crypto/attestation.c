@@ -16,7 +16,6 @@
 #define LABEL_PUBLIC_KEY "NODE-BOOTSTRAP PUBLIC KEY"
 /* Nothing that the key signs for another purpose begins with this text. */
 #define DOMAIN "node-bootstrap attestation v2\n"
-#define MESSAGE_MAX 256
 
 /* The signature of each type of key that may be enrolled. ECDSA is of P-256 or larger. */
 static const struct algorithm {
@@ -57,6 +56,13 @@ static int format_message(const char *pem, size_t len, const char *token_id, siz
         return ret_message->error;
 }
 
+int nb_attestation_message(const char *pem, size_t len, const char *token_id,
+                           struct nb_buffer *ret_message) {
+        size_t offset;
+
+        return format_message(pem, len, token_id, &offset, ret_message);
+}
+
 /* --- Signing, on the machine --- */
 
 static int sign_message(const struct nb_key *key, const gnutls_datum_t *message,
@@ -89,6 +95,12 @@ static int append_block(const char *label, const gnutls_datum_t *content, struct
         return pem->error;
 }
 
+int nb_attestation_append_signature(const void *signature, size_t len, struct nb_buffer *pem) {
+        const gnutls_datum_t datum = nb_datum_const(signature, len);
+
+        return append_block(LABEL_KEY_SIGNATURE, &datum, pem);
+}
+
 int nb_attestation_append_key(const void *spki, size_t len, struct nb_buffer *pem) {
         const gnutls_datum_t datum = nb_datum_const(spki, len);
 
@@ -98,7 +110,8 @@ int nb_attestation_append_key(const void *spki, size_t len, struct nb_buffer *pe
 int nb_attestation_append(const struct nb_secret *key_pem, const char *token_id,
                           struct nb_buffer *pem) {
         _cleanup_(nb_datum_done) gnutls_datum_t signature = { 0 };
-        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(MESSAGE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(
+                NB_ATTESTATION_MESSAGE_MAX);
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         gnutls_datum_t datum;
         size_t offset;
@@ -113,7 +126,7 @@ int nb_attestation_append(const struct nb_secret *key_pem, const char *token_id,
         datum = nb_datum_const(message.data, message.len);
         r = sign_message(key, &datum, &signature);
         if (r >= 0)
-                r = append_block(LABEL_KEY_SIGNATURE, &signature, pem);
+                r = nb_attestation_append_signature(signature.data, signature.size, pem);
         return r < 0 ? r : nb_attestation_append_key(key->spki.data, key->spki.size, pem);
 }
 
@@ -208,7 +221,8 @@ static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *
 enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len, const char *token_id,
                                                   const char *public_key) {
         _cleanup_(nb_buffer_done) struct nb_buffer proof = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
-        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(MESSAGE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(
+                NB_ATTESTATION_MESSAGE_MAX);
         size_t offset;
         int r = format_message(pem, len, token_id, &offset, &message);
 
@@ -219,15 +233,12 @@ enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len, c
         return verify_key_signature(&proof, &message, public_key);
 }
 
-bool nb_attestation_is_own(const struct nb_secret *key_pem, const char *token_id, const char *pem,
+bool nb_attestation_is_own(const struct nb_buffer *own, const char *token_id, const char *pem,
                            size_t len) {
-        _cleanup_(nb_datum_done) gnutls_datum_t public = { 0 };
-        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+        _cleanup_(nb_buffer_done) struct nb_buffer key = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
+        uint8_t id[NB_SHA256_SIZE];
+        int r = nb_attestation_find_key(own->data, own->len, &key, id);
 
-        if (!key_pem || !key_pem->data)
-                return nb_attestation_verify(pem, len, token_id, "") == NB_ATTESTATION_MISSING;
-        return nb_key_import(key_pem->data, key_pem->len, &key) >= 0 &&
-               gnutls_pem_base64_encode2("PUBLIC KEY", &key->spki, &public) >= 0 &&
-               nb_attestation_verify(pem, len, token_id, (const char *)public.data) ==
-                       NB_ATTESTATION_VALID;
+        return r >= 0 && nb_attestation_verify(pem, len, token_id, r > 0 ? key.data : "") ==
+                                 (r > 0 ? NB_ATTESTATION_VALID : NB_ATTESTATION_MISSING);
 }

@@ -34,13 +34,18 @@
  * not usable; -EIO, -ENOMEM, -E2BIG. */
 int nb_attestation_append(const struct nb_secret *key, const char *token_id, struct nb_buffer *pem);
 
-/* Appends only the block with the public key (SubjectPublicKeyInfo in DER). 0, -E2BIG, -ENOMEM,
- * -EIO. */
+/* The same in parts, for a key that another device has: formats the message to be signed, and
+ * appends the block with its signature (ECDSA or RSASSA-PKCS1-v1_5, with SHA-256), or only the
+ * block with the public key (SubjectPublicKeyInfo in DER). 0, -EINVAL, -E2BIG, -ENOMEM, -EIO. */
+#define NB_ATTESTATION_MESSAGE_MAX 256
+int nb_attestation_message(const char *pem, size_t len, const char *token_id,
+                           struct nb_buffer *ret_message);
+int nb_attestation_append_signature(const void *signature, size_t len, struct nb_buffer *pem);
 int nb_attestation_append_key(const void *spki, size_t len, struct nb_buffer *pem);
 
-/* Whether a request has the proof that nb_attestation_append() makes with this key; without a key,
- * whether it has none. */
-bool nb_attestation_is_own(const struct nb_secret *key, const char *token_id, const char *pem,
+/* Whether a request has a proof by the key that another request, `own`, names; if that one names
+ * none, whether it has none. */
+bool nb_attestation_is_own(const struct nb_buffer *own, const char *token_id, const char *pem,
                            size_t len);
 
 /* Reads a public key that can be enrolled (SubjectPublicKeyInfo as PEM, and nothing else).

@@ -29,6 +29,7 @@ struct nb_install {
         char name[NB_NODE_NAME_MAX + 1];
         uint64_t timeout_ms; /* of the child that follows, from started_ms; NB_TIME_INFINITE */
         uint64_t started_ms, metadata_usec; /* as in struct nb_plan */
+        unsigned n_connections;             /* of this join to the prover */
 };
 
 /*

@@ -18,6 +18,7 @@
 #include "node_state/context.h"
 #include "node_state/present.h"
 #include "os/clock.h"
+#include "prover/prover.h"
 #include "state_files/handoff.h"
 #include "systemd/log.h"
 
@@ -335,6 +336,7 @@ static int settle_node(struct nb_install *install, struct nb_failure *f) {
 
 static int begin_join(struct nb_install *install, struct nb_failure *f) {
         const struct nb_context *context = install->context;
+        const char *unused;
         int r;
 
         install->timeout_ms = context->settings.timeout_ms;
@@ -345,6 +347,10 @@ static int begin_join(struct nb_install *install, struct nb_failure *f) {
                 return NB_CHILD_JOIN;
         if (context->is_metadata_wanted && context == &install->own)
                 return NB_CHILD_METADATA;
+        /* The controller would say only that a proof is missing. */
+        unused = context->settings.proof_key[0] ? NULL : nb_prover_find_unused("");
+        if (unused)
+                nb_log(LOG_WARNING, NB_ATTESTATION_KEY_UNUSED, NB_PROVER_UNUSED_FORMAT, unused);
         r = nb_give(install, f);
         return r < 0 ? r : NB_CHILD_JOIN;
 }

@@ -12,10 +12,11 @@ import pytest
 
 from common import pki
 from common.documentation import commands
+from common.prover import Prover
 from common.wait import PATIENCE, until
 from .harness import admin
 from .harness.controlplane import CSRS, SECRETS, free_ports
-from .harness.fleet import FolderMachine
+from .harness.fleet import PROGRAM, FolderMachine
 
 pytestmark = pytest.mark.nightly
 
@@ -209,11 +210,12 @@ def test_enrolled(fleet):
         text = (fleet.folder / "user-data").read_text()
         for name in rows:
             machine = fleet.machines[name] = FolderMachine(fleet.base, fleet.tree, fleet.cluster, name)
-            machine.take(text, node={"name": name})
+            machine.take(text, node={"name": name}, **({"proof": {"key": "credential"}} if name == "with-key" else {}))
             if name == "with-key":
-                machine.write("credentials/node-bootstrap.attestation-key", private.decode())
+                service = Prover(machine.folder / "root", machine.folder / "prover", private, machine.tree / PROGRAM)
             machine.start()
         status, rows, said = fleet.run(fleet.folder, f"--keys={keys}", "--timeout=60")
+    service.close()
     assert rows["with-key"][:2] == ("joined", "-") and status == 1, said
     assert rows["without-key"][:2] == ("failed", "csr-pending") and rows["without-key"][2].startswith("AttestationMissing: "), said
     assert (fleet.folder / "user-data").read_text() == text

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "crypto/attestation.h"
+#include "os/clock.h"
+#include "prover/proof_key.h"
+#include "settings/types.h"
+#include "tpm/tpm.h"
+
+#define KEY_MAX ((size_t)16 * 1024)
+#define TPM_TIMEOUT_MS 60000 /* longer than any hardware needs */
+
+static int use_credential(struct nb_sources *sources, const char *token_id, struct nb_buffer *pem,
+                          struct nb_failure *f) {
+        static const char name[] = NB_CREDENTIAL_ATTESTATION_KEY_NAME;
+        _cleanup_(nb_secret_done) struct nb_secret key = NB_SECRET_INIT;
+        int r = nb_sources_credential(sources, name, KEY_MAX, &key, f);
+
+        if (r == -ENOENT)
+                return nb_failure_set(
+                        f, NB_ATTESTATION_KEY_MISSING, 0,
+                        "proof.key is '" NB_PROOF_KEY_CREDENTIAL
+                        "', and there is no credential '%s'%s",
+                        name, nb_sources_is_sealed(sources, name) ? " but an encrypted one" : "");
+        if (r >= 0)
+                r = nb_attestation_append(&key, token_id, pem);
+        if (r == -EINVAL)
+                return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, r,
+                                      "the credential '%s' is not a private key as PEM: ECDSA of "
+                                      "at least P-256, Ed25519, or RSA of at least 2048 bits",
+                                      name);
+        return r;
+}
+
+/* The setting has the handle of the key in hex, or none. */
+static uint32_t parse_handle(const char *key) {
+        const char *hex = strstr(key, "0x");
+
+        return hex ? (uint32_t)strtoul(hex, NULL, 16) : NB_TPM_KEY_DEFAULT;
+}
+
+static int use_tpm(const char *key, const char *token_id, struct nb_buffer *pem,
+                   struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(
+                NB_ATTESTATION_MESSAGE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer spki = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer signature = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
+        const struct nb_tpm tpm = { NB_TPM_DEVICE, NB_TPM_VERSION_FILE, parse_handle(key),
+                                    nb_now_ms() + TPM_TIMEOUT_MS };
+        int r = nb_attestation_message(pem->data, pem->len, token_id, &message);
+
+        if (r >= 0)
+                r = nb_tpm_sign(&tpm, message.data, message.len, &spki, &signature, f);
+        if (r >= 0)
+                r = nb_attestation_append_signature(signature.data, signature.len, pem);
+        return r < 0 ? r : nb_attestation_append_key(spki.data, spki.len, pem);
+}
+
+int nb_proof_key_use(const char *key, struct nb_sources *sources, const char *token_id,
+                     struct nb_buffer *pem, struct nb_failure *f) {
+        int r = strcmp(key, NB_PROOF_KEY_CREDENTIAL) == 0
+                        ? use_credential(sources, token_id, pem, f)
+                        : use_tpm(key, token_id, pem, f);
+
+        return r < 0 && f->code == NB_NONE
+                       ? nb_failure_set(f, NB_INTERNAL, r, "cannot prove the request: %m")
+                       : r;
+}
