@@ -11,7 +11,7 @@
 #include "tpm/tpm.h"
 
 #define KEY_MAX ((size_t)16 * 1024)
-#define TPM_TIMEOUT_MS 60000 /* longer than any hardware needs */
+#define TPM_TIMEOUT_MS 300000 /* tpm/tpm.h */
 
 static int use_credential(struct nb_sources *sources, const char *token_id, struct nb_buffer *pem,
                           struct nb_failure *f) {

@@ -57,7 +57,8 @@ static int prove(struct prover *prover, const char *request, size_t len,
         return 0;
 }
 
-/* False at the end of the connection. */
+/* False at the end of the connection. A TPM counts each use of a key that has a password, and locks
+ * itself in the end: `join` must not repeat it. */
 static bool serve_request(struct prover *prover) {
         struct nb_prover_answer answer = { 0 };
         char request[NB_PROVER_REQUEST_MAX + 1];
@@ -73,7 +74,8 @@ static bool serve_request(struct prover *prover) {
                 prover->logged = answer.failure.code;
                 nb_log_failure(LOG_WARNING, &answer.failure);
         }
-        return TEMP_FAILURE_RETRY(send(CONNECTION, &answer, sizeof(answer), MSG_NOSIGNAL)) >= 0;
+        return TEMP_FAILURE_RETRY(send(CONNECTION, &answer, sizeof(answer), MSG_NOSIGNAL)) >= 0 &&
+               (answer.failure.code != NB_TPM_ERROR || answer.failure.is_temporary);
 }
 
 static bool is_terminated(const char *text, size_t size) {
