@@ -8,6 +8,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "install/answer.h"
+#include "os/clock.h"
 #include "prover/prover.h"
 #include "state_files/found_metadata.h"
 
@@ -43,6 +44,9 @@ int nb_answer_found(void *userdata, int channel) {
         return install->context == &install->settled;
 }
 
+#define PROMPT_CONNECTIONS 2 /* the first one, and one in place of a prover that was killed */
+#define CONNECTION_PAUSE_MS 8000
+
 /* The limit is that of what a hostile `join` can have signed. */
 static int connect_prover(struct nb_install *install, struct nb_failure *f) {
         const struct nb_context *context = install->context;
@@ -50,8 +54,7 @@ static int connect_prover(struct nb_install *install, struct nb_failure *f) {
         struct nb_prover_begin begin = { .build = "" };
 
         if (install->n_connections == NB_PROVER_CONNECTIONS_MAX)
-                return nb_failure_set(f, NB_PROVER_UNAVAILABLE, 0,
-                                      "the prover has ended %d times without an answer",
+                return nb_failure_set(f, NB_PROVER_UNAVAILABLE, 0, "the prover has ended %d times",
                                       NB_PROVER_CONNECTIONS_MAX);
         nb_answer_status(install);
         NB_TEXT_COPY(begin.key, settings->proof_key);
@@ -64,12 +67,19 @@ int nb_answer_proof(void *userdata, int channel) {
         struct nb_install *install = userdata;
         _cleanup_(nb_closep) int fd = -1;
         struct nb_failure f = { 0 };
+        const uint64_t now = nb_now_ms();
         char byte;
 
+        /* The driver of a TPM may load late: the connections last about as long as a join
+         * retries. */
+        if (install->n_connections < NB_PROVER_CONNECTIONS_MAX && now < install->connection_due_ms)
+                return 0;
         if (TEMP_FAILURE_RETRY(recv(channel, &byte, 1, MSG_DONTWAIT)) <= 0)
                 return 0;
         fd = connect_prover(install, &f);
         install->n_connections += fd >= 0;
+        if (install->n_connections >= PROMPT_CONNECTIONS)
+                install->connection_due_ms = now + CONNECTION_PAUSE_MS;
         nb_prover_give(channel, fd, &f);
         return 0;
 }

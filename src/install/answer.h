@@ -18,5 +18,5 @@ void nb_answer_status(void *userdata);
 int nb_answer_found(void *userdata, int channel);
 
 /* Gives `join` a connection to the prover, which signs only for the node and the token of this
- * join. 0. */
+ * join. Leaves the question of `join` for later if the next connection is not due. 0. */
 int nb_answer_proof(void *userdata, int channel);

@@ -50,6 +50,7 @@ struct nb_join {
         struct nb_buffer request; /* PEM of the request for this key, with its proof; made once */
         char proof_key_id[NB_PIN_TEXT_SIZE]; /* `sha256:...`; "" without a proof */
         int prover_fd;                       /* 0: no connection */
+        struct nb_failure proof_failure;     /* the last one in an answer of the prover */
         char csr_name[NB_PKCS10_NAME_SIZE];
         struct nb_csr csr;
         char username[sizeof(((struct nb_csr *)NULL)->username)]; /* of this machine, as the API

@@ -228,22 +228,49 @@ static int replace_found(struct nb_join *join, const struct nb_csr *csr, const c
         return NB_REQUEST_AGAIN;
 }
 
+/* Without another connection, what the prover has answered before says more. It is final: there is
+ * nobody left to ask. */
+static void restore_answer(const struct nb_join *join, struct nb_failure *f) {
+        const struct nb_failure refused = *f;
+
+        if (join->proof_failure.code == NB_NONE || f->code != NB_PROVER_UNAVAILABLE ||
+            f->is_cut_short)
+                return;
+        *f = join->proof_failure;
+        f->is_temporary = false;
+        nb_failure_add(f, "; %s", refused.detail);
+}
+
+/* 0; -EPIPE without a failure if the prover has ended. */
+static int ask_prover(struct nb_join *join, struct nb_buffer *request, struct nb_failure *f) {
+        int r;
+
+        if (join->prover_fd == 0) {
+                r = nb_prover_fetch(join->proof_channel, join->deadline_ms, f);
+                if (r < 0) {
+                        restore_answer(join, f);
+                        return r;
+                }
+                join->prover_fd = r;
+        }
+        r = nb_prover_ask(join->prover_fd, join->deadline_ms, request, f);
+        /* A late answer must not be taken for the one to the next question. */
+        if ((r == -EPIPE && f->code == NB_NONE) || f->code == NB_PROVER_UNAVAILABLE)
+                nb_prover_leave(&join->prover_fd);
+        else if (r < 0)
+                join->proof_failure = *f;
+        return r;
+}
+
 /* If the prover has ended, asks a new one, as often as install permits. */
 static int add_proof(struct nb_join *join, struct nb_buffer *request, struct nb_failure *f) {
         const size_t len = request->len;
-        int r = -EPIPE;
+        int r;
 
-        while (r == -EPIPE && f->code == NB_NONE) {
-                if (join->prover_fd == 0) {
-                        r = nb_prover_fetch(join->proof_channel, join->deadline_ms, f);
-                        if (r < 0)
-                                return r;
-                        join->prover_fd = r;
-                }
-                r = nb_prover_ask(join->prover_fd, join->deadline_ms, request, f);
-                if (r == -EPIPE && f->code == NB_NONE)
-                        nb_prover_leave(&join->prover_fd);
-        }
+        nb_log_status("Waiting for the proof by proof.key (%s)", join->settings->proof_key);
+        do
+                r = ask_prover(join, request, f);
+        while (r == -EPIPE && f->code == NB_NONE);
         if (r >= 0 && nb_prover_find_key(request->data + len, NULL, join->proof_key_id) < 0)
                 return nb_failure_set(f, NB_INTERNAL, EBADMSG, "the proof names no key");
         return r;

@@ -7,11 +7,11 @@
 #include "crypto/attestation.h"
 #include "os/clock.h"
 #include "prover/proof_key.h"
+#include "prover/prover.h"
 #include "settings/types.h"
 #include "tpm/tpm.h"
 
 #define KEY_MAX ((size_t)16 * 1024)
-#define TPM_TIMEOUT_MS 300000 /* tpm/tpm.h */
 
 static int use_credential(struct nb_sources *sources, const char *token_id, struct nb_buffer *pem,
                           struct nb_failure *f) {
@@ -49,7 +49,7 @@ static int use_tpm(const char *key, const char *token_id, struct nb_buffer *pem,
         _cleanup_(nb_buffer_done) struct nb_buffer spki = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
         _cleanup_(nb_buffer_done) struct nb_buffer signature = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
         const struct nb_tpm tpm = { NB_TPM_DEVICE, NB_TPM_VERSION_FILE, parse_handle(key),
-                                    nb_now_ms() + TPM_TIMEOUT_MS };
+                                    nb_now_ms() + NB_PROVER_TPM_MS };
         int r = nb_attestation_message(pem->data, pem->len, token_id, &message);
 
         if (r >= 0)

@@ -17,7 +17,7 @@
 struct prover {
         struct nb_prover_begin begin;
         struct nb_sources sources;
-        unsigned n_proofs;
+        unsigned n_messages, n_proofs;
         bool is_build_same; /* as that of install */
         bool is_shown;      /* the key has been printed */
         enum nb_code logged;
@@ -57,8 +57,14 @@ static int prove(struct prover *prover, const char *request, size_t len,
         return 0;
 }
 
-/* False at the end of the connection. A TPM counts each use of a key that has a password, and locks
- * itself in the end: `join` must not repeat it. */
+/* A TPM counts each use of a key that has a password, and locks itself in the end: `join` must not
+ * repeat it. And systemd has decided which devices this instance may open when it started: a driver
+ * that has loaded since needs another one. */
+static bool needs_new_prover(const struct nb_failure *f) {
+        return f->code == NB_TPM_MISSING || (f->code == NB_TPM_ERROR && !f->is_temporary);
+}
+
+/* False at the end of the connection. */
 static bool serve_request(struct prover *prover) {
         struct nb_prover_answer answer = { 0 };
         char request[NB_PROVER_REQUEST_MAX + 1];
@@ -74,8 +80,10 @@ static bool serve_request(struct prover *prover) {
                 prover->logged = answer.failure.code;
                 nb_log_failure(LOG_WARNING, &answer.failure);
         }
+        /* Else a TPM that is busy for an hour would use up the connections. */
+        prover->n_messages += !answer.failure.is_temporary;
         return TEMP_FAILURE_RETRY(send(CONNECTION, &answer, sizeof(answer), MSG_NOSIGNAL)) >= 0 &&
-               (answer.failure.code != NB_TPM_ERROR || answer.failure.is_temporary);
+               !needs_new_prover(&answer.failure);
 }
 
 static bool is_terminated(const char *text, size_t size) {
@@ -103,7 +111,7 @@ static int receive_begin(struct prover *prover, struct nb_failure *f) {
 }
 
 int nb_command_prover(struct nb_options *options, struct nb_failure *f) {
-        struct prover prover = { .n_proofs = 0 };
+        struct prover prover = { .n_messages = 1 }; /* `begin` */
         const struct nb_option rows[] = { { NULL } };
         int r = nb_options_read(options, rows, f);
 
@@ -122,8 +130,8 @@ int nb_command_prover(struct nb_options *options, struct nb_failure *f) {
             nb_prover_has_key(&prover.sources))
                 nb_log(LOG_WARNING, NB_ATTESTATION_KEY_UNUSED, NB_PROVER_UNUSED_FORMAT,
                        prover.sources.credentials_directory);
-        for (int i = 1; i < NB_PROVER_MESSAGES_MAX && prover.n_proofs < NB_PROVER_PROOFS_MAX; i++)
-                if (!serve_request(&prover))
-                        break;
+        while (prover.n_messages < NB_PROVER_MESSAGES_MAX &&
+               prover.n_proofs < NB_PROVER_PROOFS_MAX && serve_request(&prover))
+                ;
         return 0;
 }

@@ -13,8 +13,10 @@
  *                  that prove it, or a failure. It writes the text that it signs itself.
  *
  * `join` may be hostile. The prover ends after NB_PROVER_MESSAGES_MAX messages, refused ones
- * included, or NB_PROVER_PROOFS_MAX signatures; install makes NB_PROVER_CONNECTIONS_MAX
- * connections. Each side verifies that the other one is from the same build.
+ * included, but not valid requests while the key is busy, or NB_PROVER_PROOFS_MAX signatures;
+ * install makes NB_PROVER_CONNECTIONS_MAX connections, most of them slowly. The prover also ends
+ * after a failure of the TPM for which another instance is needed, or that must not be repeated.
+ * Each side verifies that the other one is from the same build.
  */
 
 #include "base/failure.h"
@@ -31,8 +33,11 @@
 #define NB_PROVER_SOCKET "/run/node-bootstrap-prover.socket"
 #define NB_PROVER_MESSAGES_MAX 64
 #define NB_PROVER_PROOFS_MAX 16
-#define NB_PROVER_CONNECTIONS_MAX 4
+#define NB_PROVER_CONNECTIONS_MAX 5
 #define NB_PROVER_REQUEST_MAX NB_PKCS10_PEM_MAX
+#define NB_PROVER_TPM_MS 300000 /* of a signature; see tpm/tpm.h */
+/* Of an answer: a prover that hangs is not waited for. */
+#define NB_PROVER_ANSWER_MS (NB_PROVER_TPM_MS + 60000)
 
 struct nb_prover_begin {
         char build[NB_BUILD_SIZE];
@@ -87,9 +92,10 @@ const char *nb_prover_find_unused(const char *key);
  * requested; NB_PROVER_UNAVAILABLE, or the failure that install has answered. */
 int nb_prover_fetch(int channel, uint64_t deadline_ms, struct nb_failure *f);
 
-/* Sends a request, and appends the proof to it that is answered until the deadline (nb_now_ms()).
- * 0; -EPIPE without a failure if the prover has ended; -ECANCELED; NB_PROGRAM_REPLACED,
- * NB_PROVER_UNAVAILABLE, or the failure in the answer. */
+/* Sends a request, and appends the proof to it that is answered until the deadline (nb_now_ms()),
+ * within NB_PROVER_ANSWER_MS. 0; -EPIPE without a failure if the prover has ended; -ECANCELED;
+ * NB_PROGRAM_REPLACED, or the failure in the answer. After NB_PROVER_UNAVAILABLE, which is
+ * temporary if there was no answer in time, the connection has to be left. */
 int nb_prover_ask(int fd, uint64_t deadline_ms, struct nb_buffer *request, struct nb_failure *f);
 
 /* Ends a connection, if there is one; 0: none. */

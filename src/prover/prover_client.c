@@ -121,18 +121,22 @@ int nb_prover_find_key(const char *proof, struct nb_buffer *ret_key,
 /* 0 once there is something to read; -ECANCELED. */
 static int await_message(int fd, uint64_t deadline_ms, struct nb_failure *f) {
         struct pollfd polls[] = { { 0 }, { .fd = fd, .events = POLLIN } };
+        const uint64_t limit_ms = nb_now_ms() + NB_PROVER_ANSWER_MS;
+        const uint64_t end_ms = deadline_ms < limit_ms ? deadline_ms : limit_ms;
         uint64_t now;
         int r = 0;
 
         while (r >= 0 && !polls[1].revents) {
                 now = nb_now_ms();
-                if (now >= deadline_ms) {
-                        r = nb_failure_set(f, NB_PROVER_UNAVAILABLE, ETIMEDOUT,
-                                           "no answer before the deadline");
-                        f->is_cut_short = true;
+                if (now >= end_ms) {
+                        r = nb_failure_set(f, NB_PROVER_UNAVAILABLE, ETIMEDOUT, "no answer %s",
+                                           end_ms == deadline_ms ? "before the deadline"
+                                                                 : "within 6 minutes");
+                        f->is_cut_short = end_ms == deadline_ms;
+                        f->is_temporary = end_ms != deadline_ms;
                         return r;
                 }
-                r = nb_stop_poll(polls, N_ELEMENTS(polls), deadline_ms - now);
+                r = nb_stop_poll(polls, N_ELEMENTS(polls), end_ms - now);
         }
         return r;
 }

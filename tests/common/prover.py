@@ -17,7 +17,7 @@ BEGIN = struct.Struct(f"{BUILD}s32s254s7s")             # struct nb_prover_begin
 FAILURE = "iiqI????512s"                                # struct nb_failure
 ANSWER = struct.Struct(f"{BUILD}s{FAILURE}4096s")      # struct nb_prover_answer
 REQUEST_MAX = 4096
-MESSAGES_MAX, PROOFS_MAX, CONNECTIONS_MAX = 64, 16, 4
+MESSAGES_MAX, PROOFS_MAX, CONNECTIONS_MAX = 64, 16, 5
 
 
 def text_of(field):

@@ -398,11 +398,28 @@ def test_password_of_the_tpm(world, tpm, new_prover):
 
 
 def test_no_tpm(world, new_prover):
-    """It may come late, so the join tries again."""
-    new_prover(text="tpm")
+    """It may come late, so the join tries again, each time with another instance, which may open what has been loaded since."""
+    service = new_prover(text="tpm")
     world.machine.write_settings(HEADER + to_yaml({"timeout": "15s"}), "config.yaml.d/30.yaml")
     world.machine.unit().failed("tpm-missing", 78, "gave up after 15 s")
-    assert not world.server.seen("create")
+    assert not world.server.seen("create") and len(service.connections) > 2
+
+
+def test_number_of_connections_with_a_tpm(world, new_prover):
+    """At the limit, what the prover has said is reported."""
+    service = new_prover(text="tpm")
+    world.machine.unit().failed("tpm-missing", 78, "gave up after 30 s")
+    assert len(service.connections) == CONNECTIONS_MAX
+
+
+def test_busy_tpm_is_asked_without_limit(tpm, tmp_path):
+    connection = Connection(tmp_path, program=tpm.program).begin(prover.build(), key="tpm")
+    tpm.reply = lambda asked: tpms.answer(0x922)
+    for _ in range(MESSAGES_MAX + 1):
+        assert "0x922" in connection.ask(plain()).detail
+    tpm.reply = tpm.call
+    assert connection.ask(plain()).proof
+    connection.close()
 
 
 def test_tpm_that_answers_late(world, tpm, new_prover):
