@@ -34,6 +34,18 @@ static void given_done(struct given *given) {
         nb_closep(&given->state_fd);
 }
 
+/* Without install, for a person who types the command: nobody connects to the prover, and nobody
+ * has looked where the key is. */
+static int verify_proof(const struct given *given, struct nb_failure *f) {
+        int r = nb_prover_verify_place(&given->sources, f);
+
+        if (r >= 0 && given->load.settings.proof_key[0])
+                r = nb_failure_set(f, NB_PROVER_UNAVAILABLE, 0,
+                                   "proof.key is set, and only node-bootstrap.service can prove a "
+                                   "request");
+        return r;
+}
+
 /* Removes the handoff of an earlier run, since install would trust it for a certificate that this
  * run did not verify. */
 static int forget_handoff(struct given *given, struct nb_failure *f) {
@@ -102,8 +114,11 @@ static int load_settings(const char *config_directory, bool is_metadata, struct 
                 load->settings = given->plan.settings;
                 if (load->settings.proof_key[0] && !is_metadata)
                         given->proof_channel = NB_PROVER_CHANNEL_FD;
-        } else if (r == 0)
+        } else if (r == 0) {
                 r = nb_load_settings(load, &given->sources, f);
+                if (r >= 0)
+                        r = verify_proof(given, f);
+        }
         if (is_metadata)
                 return r;
         /* Even if the settings cannot be loaded: the installer would accept the handoff. */

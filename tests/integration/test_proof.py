@@ -186,6 +186,33 @@ def test_misplaced_key_on_a_machine_that_has_joined(world):
     assert "attestation-key-misplaced" in run.codes and len(world.server.requests) == seen
 
 
+def test_misplaced_key_on_a_machine_that_needs_no_network(world):
+    """It is said all the same."""
+    machine = world.machine
+    machine.unit().joined()
+    machine.set_credential("attestation-key", "x")
+    assert "attestation-key-misplaced" in machine.unit().joined().codes
+
+
+# A join without install, by hand.
+
+
+def by_hand(machine):
+    return machine.start("node-bootstrap", "join", f"--config-directory={machine.etc}").wait()
+
+
+def test_join_by_hand_cannot_prove(world):
+    wanted(world.machine)
+    by_hand(world.machine).failed("prover-unavailable", 70, "only node-bootstrap.service can prove a request")
+    assert world.server.requests == []
+
+
+def test_join_by_hand_with_the_key(world):
+    world.machine.set_credential("attestation-key", "x")
+    by_hand(world.machine).failed("attestation-key-misplaced", 78)
+    assert world.server.requests == []
+
+
 # What a hostile `join` can send.
 
 
@@ -294,6 +321,14 @@ def test_first_message_of_another_size(connect, tmp_path, size):
     connection.end.send((prover.build() + b"\0" * prover.BEGIN.size)[:size])
     assert not connection.ask(plain()).proof
     connection.close()
+
+
+def test_trial_is_not_printed(connect):
+    """Of `check`: no node has this name."""
+    connection = connect(node="node-bootstrap-check")
+    assert connection.ask(csr(pki.new_key(), cn=pki.node_user("node-bootstrap-check"))).proof
+    connection.end.close()
+    assert connection.wait() == 0 and connection.lines == []
 
 
 # The command that shows the key.

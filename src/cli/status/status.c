@@ -84,7 +84,8 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         if (!present->has_record && report->state.kind != NB_MACHINE_HIDDEN &&
             nb_record_read(-1, report->state.node.paths.certificate_directory, &damaged, &why) < 0)
                 nb_log_failure(LOG_WARNING, &why);
-        unused = settings->code == NB_NONE &&
+        /* Metrics are written each minute. */
+        unused = !report->metrics && settings->code == NB_NONE &&
                                  !nb_sources_is_sealed(sources, NB_CREDENTIAL_CONFIG_NAME)
                          ? nb_prover_find_unused(report->state.settings.proof_key)
                          : NULL;
