@@ -18,6 +18,11 @@ static int choose_key(struct nb_sources *sources, const char *option, struct nb_
 
         nb_settings_init(settings);
         if (!option) {
+                if (nb_sources_is_sealed(sources, NB_CREDENTIAL_CONFIG_NAME))
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "the settings are in the encrypted credential '%s', "
+                                              "which only the service can read; --key is required",
+                                              NB_CREDENTIAL_CONFIG_NAME);
                 r = nb_documents_merge(sources, NULL, settings, f);
                 if (r < 0)
                         return r;
@@ -28,6 +33,21 @@ static int choose_key(struct nb_sources *sources, const char *option, struct nb_
         if (!settings->proof_key[0])
                 NB_TEXT_COPY(settings->proof_key, NB_PROOF_KEY_TPM);
         return 0;
+}
+
+/* systemd decrypts it for the prover only. */
+static int verify_readable(const struct nb_sources *sources, const char *key,
+                           struct nb_failure *f) {
+        static const char name[] = NB_CREDENTIAL_ATTESTATION_KEY_NAME;
+
+        if (strcmp(key, NB_PROOF_KEY_CREDENTIAL) != 0 || sources->credentials_directory ||
+            !nb_sources_is_sealed(sources, name))
+                return 0;
+        return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, 0,
+                              "the key in %s is encrypted, and only the prover gets it decrypted; "
+                              "'systemd-creds decrypt %s/%s - | openssl pkey -pubout' prints its "
+                              "public key",
+                              nb_store_find(name)->folder, nb_store_find(name)->folder, name);
 }
 
 /* The key signs a request that is thrown away, so that this fails if a join would. Not through the
@@ -53,18 +73,17 @@ int nb_command_proof_key(struct nb_options *options, struct nb_failure *f) {
                 nb_sources_find_stores(&sources);
         r = choose_key(&sources, option, &settings, f);
         if (r >= 0)
+                r = verify_readable(&sources, settings.proof_key, f);
+        if (r >= 0)
                 r = nb_prover_make_trial(&request, f);
         if (r >= 0)
                 r = nb_proof_key_use(settings.proof_key, &sources, "", &request, f);
+        if (r >= 0)
+                r = nb_prover_find_key(request.data, &pem, id);
         if (r < 0)
                 return r;
-        if (nb_prover_find_key(request.data, &pem, id) < 0)
-                return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, 0,
-                                      "the key of '%s' cannot be enrolled: it must be ECDSA of at "
-                                      "least P-256, or RSA of at least 2048 bits",
-                                      settings.proof_key);
         fputs(pem.data, stdout);
         fflush(stdout);
-        fprintf(stderr, "%s\n", id);
+        fprintf(stderr, "proof.key: %s\n%s\n", settings.proof_key, id);
         return 0;
 }

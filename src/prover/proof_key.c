@@ -25,9 +25,12 @@ static int use_credential(struct nb_sources *sources, const char *token_id, stru
                         "proof.key is '" NB_PROOF_KEY_CREDENTIAL
                         "', and there is no credential '%s'%s",
                         name, nb_sources_is_sealed(sources, name) ? " but an encrypted one" : "");
+        if (f->code == NB_TOKEN_MALFORMED || f->code == NB_TOKEN_MISSING ||
+            f->code == NB_TOKEN_EXPOSED)
+                f->code = NB_ATTESTATION_KEY_UNUSABLE;
         if (r >= 0)
                 r = nb_attestation_append(&key, token_id, pem);
-        if (r == -EINVAL)
+        if (r == -EINVAL && f->code == NB_NONE)
                 return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, r,
                                       "the credential '%s' is not a private key as PEM: ECDSA of "
                                       "at least P-256, Ed25519, or RSA of at least 2048 bits",
@@ -61,10 +64,19 @@ static int use_tpm(const char *key, const char *token_id, struct nb_buffer *pem,
 
 int nb_proof_key_use(const char *key, struct nb_sources *sources, const char *token_id,
                      struct nb_buffer *pem, struct nb_failure *f) {
-        int r = strcmp(key, NB_PROOF_KEY_CREDENTIAL) == 0
-                        ? use_credential(sources, token_id, pem, f)
-                        : use_tpm(key, token_id, pem, f);
+        const bool is_credential = strcmp(key, NB_PROOF_KEY_CREDENTIAL) == 0;
+        const size_t len = pem->len;
+        char id[NB_PIN_TEXT_SIZE];
+        int r = is_credential ? use_credential(sources, token_id, pem, f)
+                              : use_tpm(key, token_id, pem, f);
 
+        /* It signs, but the controller would refuse it. */
+        if (r >= 0 && nb_prover_find_key(pem->data + len, NULL, id) < 0)
+                r = nb_failure_set(f, is_credential ? NB_ATTESTATION_KEY_UNUSABLE : NB_TPM_ERROR,
+                                   EKEYREJECTED,
+                                   "the key of proof.key (%s) cannot be enrolled: it must be ECDSA "
+                                   "of at least P-256, Ed25519, or RSA of at least 2048 bits",
+                                   key);
         return r < 0 && f->code == NB_NONE
                        ? nb_failure_set(f, NB_INTERNAL, r, "cannot prove the request: %m")
                        : r;

@@ -10,8 +10,8 @@
 
 /*
  * Appends the blocks of crypto/attestation.h to the request in `pem`. `key` is a value of the
- * setting proof.key. 0; NB_ATTESTATION_KEY_MISSING, NB_ATTESTATION_KEY_UNUSABLE, NB_TOKEN_EXPOSED,
- * NB_TPM_MISSING, NB_TPM_ERROR.
+ * setting proof.key. 0; NB_ATTESTATION_KEY_MISSING, NB_ATTESTATION_KEY_UNUSABLE, NB_TPM_MISSING,
+ * NB_TPM_ERROR.
  */
 int nb_proof_key_use(const char *key, struct nb_sources *sources, const char *token_id,
                      struct nb_buffer *pem, struct nb_failure *f);

@@ -344,7 +344,18 @@ def test_proof_key(machine, key, arguments):
         wanted(machine)
     machine.set_credential("attestation-key", pki.key_pem(key))
     run = proof_key(machine, *arguments)
-    assert (run.exit, run.stdout.encode(), run.lines) == (0, pki.public_pem(key), [fingerprint(key)])
+    assert (run.exit, run.stdout.encode(), run.lines) == (0, pki.public_pem(key), ["proof.key: credential", fingerprint(key)])
+
+
+def test_exposed_key(machine, key):
+    machine.set_credential("attestation-key", pki.key_pem(key))
+    (machine.credentials / "node-bootstrap.attestation-key").chmod(0o444)
+    proof_key(machine, "--key=credential").failed("attestation-key-unusable", 65, "mode 0444")
+
+
+def test_key_that_is_no_file(machine):
+    (machine.credentials / "node-bootstrap.attestation-key").mkdir(parents=True)
+    proof_key(machine, "--key=credential").failed("attestation-key-unusable", 65, "not a regular file")
 
 
 def test_proof_key_without_settings_is_that_of_the_tpm(machine):
