@@ -132,8 +132,12 @@ int nb_command_prover(struct nb_options *options, struct nb_failure *f) {
             nb_prover_has_key(&prover.sources))
                 nb_log(LOG_WARNING, NB_ATTESTATION_KEY_UNUSED, NB_PROVER_UNUSED_FORMAT,
                        prover.sources.credentials_directory);
+        r = nb_proof_key_prepare(prover.begin.key, &prover.sources, f);
+        if (r < 0)
+                return r;
         while (prover.n_messages < NB_PROVER_MESSAGES_MAX &&
                prover.n_proofs < NB_PROVER_PROOFS_MAX && serve_request(&prover))
                 ;
+        nb_sources_done(&prover.sources);
         return 0;
 }

@@ -27,6 +27,7 @@
 #include "os/clock.h"
 #include "os/options.h"
 #include "os/sources.h"
+#include "prover/proof_key.h"
 #include "settings/types.h"
 
 #define NB_PROVER_SOCKET_UNIT "node-bootstrap-prover.socket"
@@ -35,9 +36,8 @@
 #define NB_PROVER_PROOFS_MAX 16
 #define NB_PROVER_CONNECTIONS_MAX 5
 #define NB_PROVER_REQUEST_MAX NB_PKCS10_PEM_MAX
-#define NB_PROVER_TPM_MS 300000 /* of a signature; see tpm/tpm.h */
 /* Of an answer: a prover that hangs is not waited for. */
-#define NB_PROVER_ANSWER_MS (NB_PROVER_TPM_MS + 60000)
+#define NB_PROVER_ANSWER_MS (NB_PROOF_KEY_TPM_MS + 60000)
 
 struct nb_prover_begin {
         char build[NB_BUILD_SIZE];

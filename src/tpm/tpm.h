@@ -19,7 +19,8 @@
 
 #define NB_TPM_DEVICE "/dev/tpmrm0"
 /* "1" for a TPM 1.2, which has no resource manager; since Linux 5.6. */
-#define NB_TPM_VERSION_FILE "/sys/class/tpm/tpm0/tpm_version_major"
+#define NB_TPM_FOLDER "/sys/class/tpm/tpm0"
+#define NB_TPM_VERSION_FILE NB_TPM_FOLDER "/tpm_version_major"
 
 #define NB_TPM_MESSAGE_MAX 512 /* TPM2_Hash takes 1024 (MAX_DIGEST_BUFFER) */
 
