@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,6 @@ from .harness.tpm import DEVICE, options_of, tpm_of
 PROVER = "node-bootstrap-prover@.service"
 FILE = "/etc/credstore/node-bootstrap.attestation-key"
 CAP_DAC_OVERRIDE = 1 << 1
-
-pytestmark = pytest.mark.skipif(not shutil.which("swtpm"), reason="swtpm is not installed")
 
 
 class Fleet:
@@ -193,11 +190,13 @@ def test_join_has_neither_key_nor_tpm(fleet):
             assert not Path(f"/proc/{pid}/root/run/credentials/{UNIT}/node-bootstrap.attestation-key").exists()
 
 
+PATHS = ("/run/probe", "/run/systemd/system/probe", "/etc/probe", "/var/lib/probe", "/root/probe")
 PROBE = """
-for folder in /run /run/systemd/system /etc /var/lib /root; do
-        touch $folder/probe && echo writes
+for path in {paths}; do
+        touch $path && echo "writes $path"
 done
 systemctl is-active basic.target && echo connects
+: </dev/tcp/{host}/{port} && echo "reaches the API server"
 cat /proc/self/net/dev
 """
 
@@ -214,14 +213,15 @@ def test_prover_has_no_network(fleet):
     assert [int(status[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapInh")] == [CAP_DAC_OVERRIDE] * 3 + [0]
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     text = re.sub("^(ExecStart|StandardInput|StandardError|StandardOutput)=.*$", "", node.read(node.show(PROVER.replace("@", "@x"), "FragmentPath")).decode(), flags=re.M)
-    node.write("/probe", PROBE)
+    node.write("/probe", PROBE.format(paths=" ".join(PATHS), host=fleet.cluster.address, port=6443))
     node.write("/etc/systemd/system/probe.service", text.replace(
         "[Service]\n", "[Service]\nType=oneshot\nExecStart=/bin/bash /probe\nStandardOutput=file:/run/probe.out\nStandardError=null\n"))
     node.run("systemctl", "daemon-reload")
     node.run("systemctl", "start", "probe.service")
     said = node.run("cat", "/run/probe.out").stdout
-    assert re.findall(r"^ *(\w+):", said, re.M) == ["lo"] and not re.search("writes|connects", said), said
-    assert {"writes", "connects"} <= set(node.run("bash", "/probe").stdout.split()), "the probe can tell"
+    assert re.findall(r"^ *(\w+):", said, re.M) == ["lo"] and not re.search("writes|connects|reaches", said), said
+    said = node.run("bash", "/probe").stdout.splitlines()
+    assert {*(f"writes {path}" for path in PATHS), "connects", "reaches the API server"} <= set(said), "the probe can tell"
 
 
 def test_nobody_else_can_ask(fleet):
@@ -234,3 +234,5 @@ def test_nobody_else_can_ask(fleet):
     node.run("systemctl", "stop", UNIT)
     until(lambda: not node.is_active("node-bootstrap-prover.socket"), "the socket is gone")
     until(lambda: not provers(node), "the prover has ended")
+    assert not node.exists("/run/node-bootstrap-prover.socket")
+    until(lambda: not node.run("systemctl", "list-units", "--all", "--plain", "--no-legend", "node-bootstrap-prover@*").stdout.strip(), "no instance is left")
