@@ -35,9 +35,9 @@ static const char enroll_usage[] = PROGRAM
 
 static const char create_usage[] = PROGRAM
         "token create [OPTION...] [TOKEN]\n\n"
-        "Creates a bootstrap token and prints it. With --node or --nodes, prints everything\n"
-        "that the machine needs; with --enrolled, all but its key, which the setting\n"
-        "proof.key names:\n\n"
+        "Creates a bootstrap token and prints it. With --node or --nodes, prints\n"
+        "everything that the machine needs; with --enrolled, all but the key of the\n"
+        "machine, which the setting proof.key names:\n\n"
         "  " PROGRAM "token create --node=worker-1\n"
         "  " PROGRAM "token create --node=worker-1 --print=cloud-config\n"
         "  " PROGRAM "token create --enrolled --proof-key=tpm --print=cloud-config\n";
