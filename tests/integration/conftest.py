@@ -4,8 +4,12 @@
 The programs are taken from $NB_BUILDDIR, or from build/ beside the sources.
 """
 
+import math
+import os
+import pathlib
 import shutil
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,9 +17,10 @@ import pytest
 from common import namespace
 from common import machine as machines
 from common.failures import FAILURES, MET
+from common.wait import until
 from . import admin, crash
 
-SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
+SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting, if each gets a processor when it wants one
 
 # Fixtures that do the work of a whole module: pytest-xdist (--dist=loadgroup) runs the tests of a module that use one in the same process.
 SHARED = {"played", "installed"}
@@ -140,6 +145,12 @@ def crash_table():
         print(f"\n{command:14} {call:12} {sum(outcomes.values()):4}  {words}", end="")
 
 
+def has_processor():
+    """Whether a further program would run at once. The attempts of too many joins end at their time limits, and are made again."""
+    running = pathlib.Path("/proc/loadavg").read_text().split()[3].partition("/")[0]
+    return int(running) <= os.cpu_count()
+
+
 @pytest.fixture(scope="module")
 def played(request, tmp_path_factory):
     """Plays the selected cases of the module's tables side by side; `played(case)` waits for one of them."""
@@ -147,7 +158,18 @@ def played(request, tmp_path_factory):
     cases = [item.callspec.params["case"] for item in request.session.items
              if item.module is request.module and "case" in getattr(getattr(item, "callspec", None), "params", {})]
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        futures = {id(case): pool.submit(case.play, folder / str(number)) for number, case in enumerate(cases)}
+        starting, playing = threading.Lock(), []
+
+        def play(case, path):
+            with starting:
+                until(lambda: not playing or has_processor(), "the case before ends", timeout=math.inf, pause=0.2)
+                playing.append(case)
+            try:
+                case.play(path)
+            finally:
+                playing.remove(case)
+
+        futures = {id(case): pool.submit(play, case, folder / str(number)) for number, case in enumerate(cases)}
         yield lambda case: futures[id(case)].result()
         pool.shutdown(cancel_futures=True)
 
