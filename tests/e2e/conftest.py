@@ -174,7 +174,7 @@ def unattended_cluster(world):
     policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
               "rules": [{"level": "Metadata", "users": [admin.USER]}, {"level": "None"}]}
     (world.work / "audit.yaml").write_text(json.dumps(policy))
-    made = make_cluster(world, "unattended", enabled="*,-bootstrapsigner,-tokencleaner,-csrapproving",
+    made = make_cluster(world, "unattended", enabled=controlplane.UNATTENDED,
                         apiserver=[f"--audit-policy-file={world.work}/audit.yaml", "--audit-log-path=audit.log"])
     yield made
     made.stop()

@@ -38,6 +38,11 @@ SECRETS = "/api/v1/namespaces/kube-system/secrets"
 POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 SERVING = {"servingPrefixes": "10.0.0.0/8", "servingRefused": "192.0.2.1", "serviceNetworks": "10.96.0.0/16", "podNetworks": "10.244.0.0/16"}
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+# Those that have to do with nodes and their certificates. Some of the others list their objects all the time.
+UNATTENDED = ("clusterrole-aggregation", "csrcleaner", "csrsigning", "garbagecollector", "namespace", "nodelifecycle", "root-ca-cert-publisher",
+              "serviceaccount", "serviceaccount-token")
+# With what node-bootstrap-admin's controller does, too.
+ENABLED = (*UNATTENDED, "bootstrapsigner", "csrapproving", "tokencleaner")
 HOSTS = ["kubernetes", "localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 100))]
 addresses = itertools.count(1)
 ports = itertools.count(20000)    # below those that the kernel gives to connections
@@ -59,7 +64,7 @@ class ApiError(Exception):
 
 
 class ControlPlane:
-    def __init__(self, assets, work, apiserver=(), controllers=(), age=30 * pki.DAY, enabled="*,bootstrapsigner,tokencleaner"):
+    def __init__(self, assets, work, apiserver=(), controllers=(), age=30 * pki.DAY, enabled=ENABLED):
         self.assets, self.work = Path(assets), Path(work)
         self.extra = {"kube-apiserver": apiserver, "kube-controller-manager": controllers}
         self.enabled = enabled
@@ -80,6 +85,7 @@ class ControlPlane:
             "etcd", "etcd", "--data-dir=etcd", f"--listen-client-urls={here}:{self.etcd_port}", "--unsafe-no-fsync",
             f"--advertise-client-urls={here}:{self.etcd_port}", f"--listen-peer-urls={here}:{self.peer_port}",
             f"--initial-advertise-peer-urls={here}:{self.peer_port}", f"--initial-cluster=default={here}:{self.peer_port}",
+            "--heartbeat-interval=1000", "--election-timeout=5000",
         )
         self.spawn_apiserver()
         self.spawn_controllers()
@@ -94,7 +100,7 @@ class ControlPlane:
         self.spawn(
             "kube-controller-manager", self.assets / "kube-controller-manager", "--kubeconfig=kcm.conf",
             "--authentication-kubeconfig=kcm.conf", "--authentication-skip-lookup", "--authorization-kubeconfig=kcm.conf",
-            f"--controllers={self.enabled}", "--cluster-signing-cert-file=ca.crt",
+            f"--controllers={','.join(self.enabled)}", "--cluster-signing-cert-file=ca.crt",
             "--cluster-signing-key-file=ca.key", "--root-ca-file=ca.crt", "--service-account-private-key-file=sa.key",
             "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0",
             *versions.of(self.minor, "controller manager flags"), *self.extra["kube-controller-manager"],

@@ -79,7 +79,7 @@ class Machine:
             )
         self.leader = until(self._find_leader, f"{self.name}: init runs", pause=0.01)
         if wait:
-            until(lambda: self._is_up(wait), f"{self.name}: {wait} is reached")
+            until(lambda: self._is_up(wait), f"{self.name}: {wait} is reached", pause=0.1)
 
     def _find_leader(self):
         """The child of nspawn that is the first process of a PID name space."""

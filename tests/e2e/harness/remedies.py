@@ -10,7 +10,7 @@ import yaml
 from common.failures import FAILURES, GENERATOR, is_for_k3s_server
 from common.wait import PATIENCE, until
 from . import image
-from .controlplane import BINDINGS, SECRETS
+from .controlplane import BINDINGS, ENABLED, SECRETS
 from .node import TOKEN, UNIT
 
 PROGRAMS = ("cat chmod crictl df findmnt fuser getent grep hostnamectl install ip journalctl k3s kubeadm kubectl ls mkdir mv node-bootstrap "
@@ -76,9 +76,9 @@ class Place:
         self.cluster.end("kube-apiserver")
         self.cluster.spawn_apiserver()
 
-    def restart_controllers(self, enabled="*,bootstrapsigner,tokencleaner"):
+    def restart_controllers(self, without=None):
         self.cluster.end("kube-controller-manager")
-        self.cluster.enabled = enabled
+        self.cluster.enabled = [name for name in ENABLED if name != without]
         self.cluster.spawn_controllers()
         self.write_manifests()
 

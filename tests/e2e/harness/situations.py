@@ -86,7 +86,7 @@ def group_without_approval(r):
 
 def begin_without_controller(r, name):
     r.stack.callback(r.place.restart_controllers)
-    r.place.restart_controllers(f"*,bootstrapsigner,tokencleaner,-{name}")
+    r.place.restart_controllers(without=name)
     r.begin()
 
 
