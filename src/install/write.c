@@ -54,7 +54,7 @@ static int make_record(struct nb_join_files *files) {
         };
         memcpy(record->hashes, previous->hashes, sizeof(record->hashes));
         memcpy(record->pins, identity->pins, sizeof(record->pins));
-        NB_TEXT_COPY(record->discovery, nb_method(context->bootstrap.method)->name);
+        NB_TEXT_COPY(record->join_method, nb_method(context->bootstrap.method)->name);
         NB_TEXT_COPY(record->node, context->node_name);
         NB_TEXT_COPY(record->metadata, context->metadata == NB_PROVIDER_NONE
                                                ? ""

@@ -196,7 +196,7 @@ static int ask_supervisor(struct nb_join *join, const struct nb_buffer *csr, str
         if (r >= 0 || f->http_status != 401 || join->bootstrap->identity.kind == NB_IDENTITY_NONE)
                 return r;
         if (!join->is_previous_refused)
-                nb_log(LOG_NOTICE, NB_PREVIOUS_REFUSED, "%s; using the token instead", f->detail);
+                nb_log(LOG_NOTICE, NB_PREVIOUS_REJECTED, "%s; using the token instead", f->detail);
         nb_failure_clear(f);
         join->is_previous_refused = true;
         return ask_as(join, &join->bootstrap->identity, csr, ret, f);

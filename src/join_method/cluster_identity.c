@@ -42,7 +42,7 @@ bool nb_ca_has_pin(const struct nb_certificates *ca, const uint8_t (*pins)[NB_PI
 }
 
 bool nb_record_has_k3s_hash(const struct nb_record *record) {
-        return !strcmp(record->discovery, NB_CLUSTER_IDENTITY_K3S);
+        return !strcmp(record->join_method, NB_CLUSTER_IDENTITY_K3S);
 }
 
 bool nb_record_is_by_supervisor(const struct nb_record *record) {

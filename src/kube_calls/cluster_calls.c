@@ -20,8 +20,8 @@ const struct nb_call nb_cluster_info_call = {
         .what = "cluster-info from",
         .path = "/api/v1/namespaces/kube-public/configmaps/cluster-info",
         .max = NB_CLUSTER_INFO_MAX,
-        .codes = &(const struct nb_answer_codes){ .unauthorized = NB_CLUSTER_INFO_REFUSED,
-                                                  .forbidden = NB_CLUSTER_INFO_REFUSED },
+        .codes = &(const struct nb_answer_codes){ .unauthorized = NB_CLUSTER_INFO_FORBIDDEN,
+                                                  .forbidden = NB_CLUSTER_INFO_FORBIDDEN },
 };
 
 int nb_cluster_info_read(const struct nb_api *api, const struct nb_http_answer *answer,
@@ -54,7 +54,7 @@ int nb_cluster_info_fetch_verified(struct nb_api *api, struct nb_cluster_info *r
 }
 
 bool nb_cluster_info_is_hidden(const struct nb_failure *f) {
-        return f->code == NB_CLUSTER_INFO_REFUSED || f->code == NB_CLUSTER_INFO_MISSING ||
+        return f->code == NB_CLUSTER_INFO_FORBIDDEN || f->code == NB_CLUSTER_INFO_MISSING ||
                f->http_status == 404;
 }
 
@@ -119,8 +119,8 @@ static int fetch_config(struct nb_api *api, const char *name, struct nb_buffer *
         char what[NB_KUBELET_CONFIG_NAME_SIZE + 64];
         const struct nb_call call = {
                 what, "/api/v1/namespaces/kube-system/configmaps/", CONFIG_MAP_MAX,
-                &(struct nb_answer_codes){ .unauthorized = NB_KUBELET_CONFIG_REFUSED,
-                                           .forbidden = NB_KUBELET_CONFIG_REFUSED }
+                &(struct nb_answer_codes){ .unauthorized = NB_KUBELET_CONFIG_FORBIDDEN,
+                                           .forbidden = NB_KUBELET_CONFIG_FORBIDDEN }
         };
         int r;
 

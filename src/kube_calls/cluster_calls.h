@@ -46,7 +46,7 @@ int nb_version_read(struct nb_api *api, const char *key, char ret[static NB_VERS
  * appends the text of kubelet-config and sets its name. If it does not exist or may not be read,
  * tries kubelet-config-1.N for the server's version and the two before it: older clusters have one
  * for each version, and let a joining machine read only its own. NB_KUBELET_CONFIG_MISSING,
- * NB_KUBELET_CONFIG_REFUSED, NB_KUBELET_CONFIG_UNACCEPTABLE (too large), and the failures of any
+ * NB_KUBELET_CONFIG_FORBIDDEN, NB_KUBELET_CONFIG_UNACCEPTABLE (too large), and the failures of any
  * call.
  */
 int nb_kubelet_config_fetch(struct nb_api *api, struct nb_buffer *ret_text,

@@ -40,7 +40,7 @@ static const char *program_at(const struct nb_url *endpoint) {
 static const struct nb_answer_codes codes = {
         .has_plain_refusals = true,
         .unauthorized = NB_TOKEN_REJECTED,
-        .forbidden = NB_SUPERVISOR_REFUSED,
+        .forbidden = NB_SUPERVISOR_FORBIDDEN,
         .invalid = NB_CSR_REJECTED,
 };
 
@@ -97,7 +97,7 @@ static int read_certificate(const struct nb_api *api, const struct nb_call *call
                         api->name, status.reason, status.code == 403 ? status.message : text);
         if (answer->status != 200) {
                 r = nb_answer_failure(api, call, answer, f);
-                return f->code == NB_SUPERVISOR_REFUSED ? mark_startup(r, f) : r;
+                return f->code == NB_SUPERVISOR_FORBIDDEN ? mark_startup(r, f) : r;
         }
         if (strstr(text, "PRIVATE KEY-----"))
                 return refuse_key(api, request, f);
@@ -168,5 +168,5 @@ int nb_k3s_ask_ready(struct nb_api *api, const struct nb_url *endpoint, struct n
         if (answer.status == 401)
                 return refuse_identity(api, &call, &status, f);
         r = nb_answer_failure(api, &call, &answer, f);
-        return f->code == NB_SUPERVISOR_REFUSED ? mark_startup(r, f) : r;
+        return f->code == NB_SUPERVISOR_FORBIDDEN ? mark_startup(r, f) : r;
 }

@@ -25,7 +25,7 @@ int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *ans
                       struct nb_failure *f);
 
 /* Whether the supervisor accepts the identity of an agent, which it stores nothing about, and can
- * sign. NB_TOKEN_REJECTED (401), NB_SUPERVISOR_REFUSED (403), NB_SERVER_ERROR (503), ... */
+ * sign. NB_TOKEN_REJECTED (401), NB_SUPERVISOR_FORBIDDEN (403), NB_SERVER_ERROR (503), ... */
 int nb_k3s_ask_ready(struct nb_api *api, const struct nb_url *endpoint, struct nb_failure *f);
 
 struct nb_k3s_request {
@@ -49,7 +49,7 @@ int nb_k3s_verify_signing(struct nb_api *api, const struct nb_url *endpoint, con
 
 /*
  * Appends the issued certificate (PEM, unverified). NB_TOKEN_REJECTED (401) and
- * NB_SUPERVISOR_REFUSED (403), both with is_startup; NB_NODE_PASSWORD_REJECTED (403),
+ * NB_SUPERVISOR_FORBIDDEN (403), both with is_startup; NB_NODE_PASSWORD_REJECTED (403),
  * NB_CSR_REJECTED (400), NB_SERVER_ERROR (429, 503, ...), NB_SUPERVISOR_TOO_OLD if the answer
  * contains a private key, ...
  */

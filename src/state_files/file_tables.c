@@ -198,7 +198,7 @@ static const struct nb_state_field record_fields[] = {
 #undef STAGE
         RECORD("joinedAt", time, REQUIRED, joined_at),
         RECORD("certificate", path, REQUIRED, certificate),
-        RECORD("discovery", word, OPTIONAL, discovery),
+        RECORD("joinMethod", word, OPTIONAL, join_method),
         RECORD("refreshedAt", time, OPTIONAL, refreshed_at),
         RECORD("renewalFailedAt", time, OPTIONAL, renewal_failed_at),
         /* Neither is checked against the known ones: another version may know others. */

@@ -73,7 +73,7 @@ struct nb_record {
         char runtime_endpoint[NB_SETTINGS_PATH_MAX]; /* runtimeEndpoint: for instance-config.yaml */
         char kubeconfig[NB_SETTINGS_PATH_MAX];
         char tls_server_name[NB_HOST_MAX + 1], proxy_url[NB_PROXY_URL_MAX + 1]; /* "" for none */
-        char discovery[16];                                                     /* join method */
+        char join_method[16];
         char metadata[16];             /* the cloud that supplied token or settings; "" for none */
         bool is_discard_from_metadata; /* discardFromMetadata: metadata supplied token.discard */
         char joined_at[32];            /* RFC 3339 */

@@ -277,7 +277,7 @@ def client_certificate_is_lost(trouble):
 AT_OTHER_CLUSTER = {
     "nothing is signed": ("signature-missing", nothing_is_signed),
     "no cluster-info": ("cluster-info-missing", no_cluster_info),
-    "no role for cluster-info": ("cluster-info-refused", no_role_for_cluster_info),
+    "no role for cluster-info": ("cluster-info-forbidden", no_role_for_cluster_info),
     "client certificate is lost": ("token-rejected", client_certificate_is_lost),
     "server where nobody listens": ("endpoint-refused", server_where_nobody_listens),
     "nobody signs": ("csr-not-issued", nobody_signs),

@@ -150,7 +150,7 @@ def test_status_tells_what_the_join_took(joined):
     found = json.loads(joined.run("node-bootstrap", "status", "--json").stdout)
     assert found["joined"] is True and found["node"] == joined.name
     took = found["lastJoin"]
-    assert (took["outcome"], took["error"]) == ("done", None)
+    assert (took["outcome"], took["code"]) == ("done", None)
     assert [s["stage"] for s in took["stages"] if s["stage"] not in ("metadata", "connect")] == ["prepare", "discover", "node", "request", "await", "install"]
     assert sum(s["durationUsec"] for s in took["stages"]) == took["durationUsec"]
     text = joined.run("node-bootstrap", "status").stdout

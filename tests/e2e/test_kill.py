@@ -202,4 +202,4 @@ def test_status_of_a_join_that_was_killed(manual):
     manual.run("systemctl", "kill", "--signal=KILL", UNIT)
     manual.await_end()
     found = status(manual)
-    assert (found["outcome"], found["error"]) == ("failed", None) and "was ended (signal)" in found["message"]
+    assert (found["outcome"], found["code"]) == ("failed", None) and "was ended (signal)" in found["message"]

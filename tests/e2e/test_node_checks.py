@@ -117,8 +117,8 @@ def test_kubelet_configuration_of_the_cluster(node, cluster):
     until(lambda: not may_read(cluster, node, name), "the node may not read it any more")
     node.join("restart")
     node.await_kubelet()
-    [entry] = [entry for entry in node.entries("kubelet-config-refused") if "gave up" in entry["MESSAGE"]]
+    [entry] = [entry for entry in node.entries("kubelet-config-forbidden") if "gave up" in entry["MESSAGE"]]
     assert not node.exists(KUBELET_CONFIG) and entry["PRIORITY"] == "4"
     said = node.run("node-bootstrap", "check", check=False).stdout
-    assert f"kubelet-config-refused: {entry['MESSAGE']}" in said and "reads it from the cluster" not in said
+    assert f"kubelet-config-forbidden: {entry['MESSAGE']}" in said and "reads it from the cluster" not in said
     assert "create rolebinding kubeadm:kubelet-config" in said

@@ -160,7 +160,7 @@ def test_status_of_a_join_that_waits(manual):
     assert run.returncode == 1
     found = json.loads(run.stdout)
     assert found["joined"] is False
-    assert found["lastJoin"]["outcome"] == "under-way" and found["lastJoin"]["error"].startswith("csr-pending")
+    assert found["lastJoin"]["outcome"] == "under-way" and found["lastJoin"]["code"].startswith("csr-pending")
     text = manual.run("node-bootstrap", "status", check=False).stdout
     assert "(csr-pending" in text and "`node-bootstrap explain csr-pending" in text
 

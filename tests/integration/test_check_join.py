@@ -136,7 +136,7 @@ def test_missing_cluster_info(world):
 
 def test_forbidden_cluster_info(world):
     world.server.on("cluster-info", faults.forbidden)
-    fails(world, "discovery", "cluster-info-refused")
+    fails(world, "discovery", "cluster-info-forbidden")
 
 
 def test_unknown_token(world):

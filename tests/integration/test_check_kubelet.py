@@ -157,10 +157,10 @@ def test_configuration_from_the_cluster(place):
     place.settings["configFrom"] = "cluster"
     failure = step_of(place.check(), "kubelet")["failure"]
     assert "'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`" in failure["detail"]
-    place.tell("kept", "kubelet-config-refused")
+    place.tell("kept", "kubelet-config-forbidden")
     failure = step_of(place.check(), "kubelet")["failure"]
-    assert (failure["code"], failure["detail"]) == ("kubelet-config-refused", "it is kubelet-config-refused")
-    assert failure["remedy"] == FAILURES["kubelet-config-refused"]["remedy"]
+    assert (failure["code"], failure["detail"]) == ("kubelet-config-forbidden", "it is kubelet-config-forbidden")
+    assert failure["remedy"] == FAILURES["kubelet-config-forbidden"]["remedy"]
 
 
 def test_each_place_for_the_socket_of_the_runtime(place):

@@ -16,7 +16,7 @@ from .installed import FLAGS, SERVER, other_cluster, snapshot
 
 pytestmark = pytest.mark.usefixtures("crash_table")
 
-RECORD = {"version": 1, "node": NODE, "kubeconfig": "/" + Machine.KUBECONFIG, "server": SERVER, "endpoint": "192.0.2.10:6443", "caCertHashes": [], "csr": "", "discovery": "token",
+RECORD = {"version": 1, "node": NODE, "kubeconfig": "/" + Machine.KUBECONFIG, "server": SERVER, "endpoint": "192.0.2.10:6443", "caCertHashes": [], "csr": "", "joinMethod": "token",
           "kubeletArguments": "--v=2", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE, "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x"}
 
 

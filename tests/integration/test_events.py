@@ -187,7 +187,7 @@ EVENTS = [
     ("csr-submitted-again", "warning", World, request_is_deleted),
     ("csr-conflict", "warning", World, request_is_another),
     ("key-dropped", "warning", World, key_is_damaged),
-    ("previous-refused", "notice", K3sWorld, previous_certificate_is_refused),
+    ("previous-rejected", "notice", K3sWorld, previous_certificate_is_refused),
     ("refreshed", "notice", World, refresh_renewed),
     ("refresh-unchanged", "info", World, refresh),
     ("renewed", "notice", K3sWorld, certificate_is_renewed),

@@ -302,7 +302,7 @@ def test_discovery_methods(machine, cluster, row):
     run.joined()
     kubeconfig, record = machine.read(Machine.KUBECONFIG), json.loads(machine.read(Machine.RECORD))
     assert ("certificate-authority" in kubeconfig) == machine.target(Machine.CA_FILE).exists() == bool(ca)
-    assert record["discovery"] == {DOCUMENT: "file", URL: "url", K3S: "cacerts"}[row.method]
+    assert record["joinMethod"] == {DOCUMENT: "file", URL: "url", K3S: "cacerts"}[row.method]
     assert record.get("ca", "") == (cluster.ca.pem.decode() if ca else "")
 
 

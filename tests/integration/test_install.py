@@ -114,7 +114,7 @@ def test_record(machine, ca):
     assert record.pop("ca") == ca.pem.decode()
     written = [FLAGS, INSTANCE, Machine.KUBECONFIG, Machine.CA_FILE]
     assert sorted(record.pop("fileHashes")) == sorted(sha256(machine.read(path)) for path in written)
-    assert record == {"version": 1, "node": NODE, "hostName": socket.gethostname(), "server": SERVER, "endpoint": handoff["endpoint"], "discovery": "token", "caCertHashes": [ca.pin],
+    assert record == {"version": 1, "node": NODE, "hostName": socket.gethostname(), "server": SERVER, "endpoint": handoff["endpoint"], "joinMethod": "token", "caCertHashes": [ca.pin],
                       "csr": handoff["csr"], "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
                       "kubeletArguments": OWN_ARGUMENTS, "runtimeEndpoint": RUNTIME, "kubeconfig": "/" + Machine.KUBECONFIG,
                       "certificate": os.readlink(machine.target(Machine.CURRENT))}

@@ -137,7 +137,7 @@ GOOD = [
     K3sCase("first endpoint is of another cluster", other_cluster_before, None, 0),
     K3sCase("supervisor that starts", sign(faults.UNAVAILABLE, times=2), None, 0, "server-error", timeout="60s"),
     K3sCase("server that has no router yet", without_router, None, 0, "server-error", "503 ServiceUnavailable: 'starting'", timeout="60s"),
-    K3sCase("site that starts", starting, None, 0, "supervisor-refused", "token-rejected", "server-error", timeout="1h", faketime="+0 x10"),
+    K3sCase("site that starts", starting, None, 0, "supervisor-forbidden", "token-rejected", "server-error", timeout="1h", faketime="+0 x10"),
     K3sCase("site that starts, and an agent's password", starting_with_password, None, 0, "server-error", timeout="1h", faketime="+0 x10"),
     K3sCase("too many agents at once", crowded, None, 0, "server-error", "429", timeout="60s"),
 ]
@@ -268,7 +268,7 @@ TOKENS = [
     K3sCase("another password", lambda world: world.give("node:wrong"), "token-rejected", 77, "the supervisor rejected the token", "not authorized"),
     K3sCase("401 without a Status, as old supervisors send it", sign(faults.answer("Unauthorized", 401)), "token-rejected", 77,
             "the supervisor rejected the token (401)", "token with ID abcdef"),
-    K3sCase("token of another group", lambda world: setattr(world.cluster.tokens[TOKEN_ID], "groups", ("k3s:monitoring",)), "supervisor-refused", 77, "forbidden"),
+    K3sCase("token of another group", lambda world: setattr(world.cluster.tokens[TOKEN_ID], "groups", ("k3s:monitoring",)), "supervisor-forbidden", 77, "forbidden"),
     K3sCase("unverified and hostile", lambda world: without_hash(TOKEN)(world) or tls_of_another(world), *UNTRUSTED,
             discovery={"unsafeSkipCAVerification": True}),
 ]

@@ -151,7 +151,7 @@ def test_other_machine_of_this_name_with_an_old_server(world):
 
 @pytest.mark.parametrize("text, is_status, code", [
     ("some new reason", True, "node-password-rejected"),
-    ("some new reason", False, "supervisor-refused"),
+    ("some new reason", False, "supervisor-forbidden"),
 ])
 def test_refusal_with_an_unknown_text(world, text, is_status, code):
     """With a Status, only "forbidden" is about the role; without one, only a text that names the password is about it."""

@@ -140,7 +140,7 @@ def test_status(world):
     text = status(machine).stdout
     assert "Renewed: by node-bootstrap-refresh.timer, through the supervisor, from " in text and "kubelet itself cannot renew it" in text
     found = json.loads(status(machine, "--json").stdout)["certificate"]
-    assert found["rotationFrom"] < pki.now().isoformat() < found["rotationUntil"] == found["notAfter"]
+    assert found["renewalFrom"] < pki.now().isoformat() < found["renewalUntil"] == found["notAfter"]
 
 
 # One that fails.

@@ -31,9 +31,9 @@ def test_deleted_node_is_reported_until_it_is_back(world):
     refresh(machine).failed("node-deleted", 71, "has no Node 'node-1'", "unable to verify node identity")
     assert {status(machine, *words).exit for words in ((), ("--monitor",), ("--json",))} == {3}
     due = json.loads(status(machine, "--json").stdout)["certificate"]
-    assert due["renewalFailure"] == "node-deleted" and due["renewalOverdueSince"] == due["rotationFrom"]
+    assert due["renewalFailure"] == "node-deleted" and due["renewalOverdueSince"] == due["renewalFrom"]
     text = status(machine).stdout
-    assert f"Renewal: overdue since {due['rotationFrom']}: node-deleted: " in text and count_remedies(text, "node-deleted")
+    assert f"Renewal: overdue since {due['renewalFrom']}: node-deleted: " in text and count_remedies(text, "node-deleted")
     line = status(machine, "--monitor").stdout
     assert line.startswith("RENEWAL OVERDUE: ") and "node-deleted" in line
     metrics = status(machine, "--prometheus").stdout
@@ -188,7 +188,7 @@ def test_server_of_kubelet_is_dead(world):
     assert run.exit == 0 and f"the server is {other.url}, previously {own.url}" in run.stderr, run.stderr
     assert f"server: {other.url}" in machine.read(Machine.KUBECONFIG).replace('"', "") and machine.read(RESTART) == "kubelet.service\n"
     assert {path for path, text in contents(machine).items() if text != before.get(path)} == {Machine.KUBECONFIG, Machine.RECORD, RESTART, Machine.CURRENT}
-    rotation = [json.loads(text)["certificate"]["rotationFrom"] for text in (due, status(machine, "--json").stdout)]
+    rotation = [json.loads(text)["certificate"]["renewalFrom"] for text in (due, status(machine, "--json").stdout)]
     assert rotation[0] == rotation[1] and record(machine)["server"] == other.url
     assert {(request.path, request.user) for request in other.requests} == {("/ping", "system:anonymous")}
 

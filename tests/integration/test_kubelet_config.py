@@ -75,7 +75,7 @@ def first(n, answer, then):
     return lambda name: answer(name) if next(count, None) is not None else then
 
 
-MISSING, REFUSED, BAD = "kubelet-config-missing", "kubelet-config-refused", "kubelet-config-unacceptable"
+MISSING, REFUSED, BAD = "kubelet-config-missing", "kubelet-config-forbidden", "kubelet-config-unacceptable"
 OLD = ["kubelet-config", "version", "kubelet-config-1.20", "kubelet-config-1.19", "kubelet-config-1.18"]
 
 
@@ -244,8 +244,8 @@ def no_pods(world):
 
 UNFETCHED = {
     "no ConfigMap": (maps({}), "kubelet-config-missing"),
-    "no Role": (role_is_missing, "kubelet-config-refused"),
-    "401": (certificate_is_revoked, "kubelet-config-refused"),
+    "no Role": (role_is_missing, "kubelet-config-forbidden"),
+    "401": (certificate_is_revoked, "kubelet-config-forbidden"),
     "AlwaysAllow": (no_pods, "kubelet-config-unacceptable"),
     "no server": (lambda world: world.server.close(), "endpoint-refused"),
     "another server": (impostor, "tls-untrusted"),
@@ -281,8 +281,8 @@ def test_later_start_waits_less(joined):
 
 AFTER_A_JOIN = {
     "no ConfigMap": (maps({}), "kubelet-config-missing"),
-    "no Role": (role_is_missing, "kubelet-config-refused"),
-    "401": (certificate_is_revoked, "kubelet-config-refused"),
+    "no Role": (role_is_missing, "kubelet-config-forbidden"),
+    "401": (certificate_is_revoked, "kubelet-config-forbidden"),
     "AlwaysAllow": (no_pods, "kubelet-config-unacceptable"),
     "not JSON": (lambda world: world.server.on("other", lambda request: endpoint.Reply(200, b"pong")), "answer-malformed"),
     "no answer": (lambda world: world.server.on("other", faults.stall), "endpoint-unreachable"),

@@ -271,7 +271,7 @@ def test_status_for_programs(world):
     assert found["tokenSource"] == TOKEN_SOURCE and found["caFileHashes"] == [world.cluster.ca.pin] and found["refreshedAt"] is None
     certificate = found["certificate"]
     assert certificate["subject"] and certificate["issuer"]
-    assert certificate["notBefore"] < certificate["rotationFrom"] < certificate["rotationUntil"] < certificate["notAfter"]
+    assert certificate["notBefore"] < certificate["renewalFrom"] < certificate["renewalUntil"] < certificate["notAfter"]
 
 
 # What `status` says of a certificate that is good for a year, by the clock; options, exit status, state, words.

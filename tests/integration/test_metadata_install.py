@@ -64,8 +64,8 @@ def refused(machine, expected, ca, *words, **sections):
 
 def test_all_by_metadata(fresh, cluster):
     joined_by_metadata(fresh, cluster.ca, kubelet={"providerID": "aws:///a/i-0", "extraArgs": ["node-labels=a=b"]})
-    assert {key: record(fresh).get(key) for key in ("node", "metadata", "caCertHashes", "discovery")} == {
-        "node": NODE, "metadata": "aws", "caCertHashes": [cluster.ca.pin], "discovery": "token"}
+    assert {key: record(fresh).get(key) for key in ("node", "metadata", "caCertHashes", "joinMethod")} == {
+        "node": NODE, "metadata": "aws", "caCertHashes": [cluster.ca.pin], "joinMethod": "token"}
     assert "--provider-id=aws:///a/i-0" in fresh.read(FLAGS) and "--node-labels=a=b" in fresh.read(FLAGS)
     assert list(fresh.state.iterdir()) == []
 

@@ -52,7 +52,7 @@ def test_join(world):
     world.enter_cloud()
     machine.unit().joined()
     record = json.loads(machine.read(Machine.RECORD))
-    assert (record["node"], record["metadata"], record["discovery"]) == (NODE, "aws", "cacerts")
+    assert (record["node"], record["metadata"], record["joinMethod"]) == (NODE, "aws", "cacerts")
     assert record["caCertHashes"] == ["sha256:" + world.cluster.k10(TOKEN)[3:67]]
     assert machine.inspect().joined().note["verdict"] == "usable"
 

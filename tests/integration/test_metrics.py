@@ -49,13 +49,13 @@ def assert_agrees(place, found):
     """With --json, whatever the state is."""
     told = json.loads(place.run("status", "--json").stdout)
     assert found.get("joined") == told["joined"]
-    for series, key in (("not_before", "notBefore"), ("expiration", "notAfter"), ("renewal", "rotationFrom")):
+    for series, key in (("not_before", "notBefore"), ("expiration", "notAfter"), ("renewal", "renewalFrom")):
         assert iso(found.get(f"certificate_{series}_timestamp_seconds")) == told.get("certificate", {}).get(key)
     assert iso(found.get("joined_timestamp_seconds")) == told.get("joinedAt")
-    join = told["lastJoin"] or {"outcome": None, "error": None, "stages": []}
+    join = told["lastJoin"] or {"outcome": None, "code": None, "stages": []}
     is_done, codes = join["outcome"] == "done", {series: code for series in found if (code := re.search('code="([^"]+)', series))}
     never_ran = {code[1] for series, code in codes.items() if series.startswith("service_failure")}
-    assert {code[1] for code in codes.values()} == ({join["error"]} - {None} | never_ran) and never_ran <= {told["code"]}
+    assert {code[1] for code in codes.values()} == ({join["code"]} - {None} | never_ran) and never_ran <= {told["code"]}
     assert found.get("join_duration_seconds", 0) == (join["durationUsec"] / SECOND if is_done else 0)
     spans = {}
     for stage in join["stages"] if is_done else []:
@@ -98,7 +98,7 @@ def never_run(place):
 def overdue(place):
     """By a supervisor, which has refused the renewal."""
     record = json.loads(place.machine.read(Machine.RECORD))
-    place.machine.put(Machine.RECORD, json.dumps({**record, "discovery": "cacerts", "renewalFailure": "node-deleted"}))
+    place.machine.put(Machine.RECORD, json.dumps({**record, "joinMethod": "cacerts", "renewalFailure": "node-deleted"}))
 
 
 def crashing(place):

@@ -100,11 +100,11 @@ ROWS = [
 
 # Another cluster, by what else than pins tells clusters apart.
 
-def joined_by(machine, ca, discovery, anchor):
+def joined_by(machine, ca, method, anchor):
     before()(machine, ca)
     record(lambda machine, ca: None, pins=[lambda ca: anchor])(machine, ca)
     path = machine.target(Machine.RECORD)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "discovery": discovery}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "joinMethod": method}))
 
 
 def k3s_hash(ca):

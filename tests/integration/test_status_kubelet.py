@@ -89,10 +89,10 @@ def test_kubelet_that_is_queued(place, kubelet, gate, service):
 
 # What the newest start has reported
 ATTEMPTS = [
-    ("failed", ["kept", "kubelet-config-refused"], {}, True),
-    ("is of an earlier run", ["kept", "kubelet-config-refused"], {"invocation": "a" * 32}, False),
+    ("failed", ["kept", "kubelet-config-forbidden"], {}, True),
+    ("is of an earlier run", ["kept", "kubelet-config-forbidden"], {"invocation": "a" * 32}, False),
     ("succeeded in the end", ["kept"], {}, False),
-    ("is under way", ["joining", "kubelet-config-refused"], {}, False),
+    ("is under way", ["joining", "kubelet-config-forbidden"], {}, False),
     ("never was", None, {}, False),
 ]
 
@@ -111,10 +111,10 @@ def test_configuration_that_could_not_be_read(place, row, kubelet):
     place.journal.write()
     found, status = place.state()
     text = place.run("status").stdout
-    assert status == 4 and ("it is kubelet-config-refused" in found["message"]) is row[3]
+    assert status == 4 and ("it is kubelet-config-forbidden" in found["message"]) is row[3]
     if row[3]:
-        assert found["code"] == "kubelet-config-refused" and "systemctl restart" not in found["message"]
-        assert count_remedies(text, "kubelet-config-refused") and text.endswith("explain kubelet-config-refused`.\n")
+        assert found["code"] == "kubelet-config-forbidden" and "systemctl restart" not in found["message"]
+        assert count_remedies(text, "kubelet-config-forbidden") and text.endswith("explain kubelet-config-forbidden`.\n")
     else:
         assert found["code"] == ("kubelet-down" if found["state"] == "kubelet-crashing" else "kubelet-unprepared")
         assert "`systemctl restart node-bootstrap.service` reads it from the cluster" in found["message"]
@@ -254,7 +254,7 @@ def test_a_program_that_was_killed(place):
     place.tell("joining", "csr-pending")
     found, status = place.state()
     assert (found["state"], found["code"], found["message"], status) == ("failed", None, f"the last join failed: {UNIT} was ended (signal)", 1)
-    assert (found["lastJoin"]["outcome"], found["lastJoin"]["error"]) == ("failed", None)
+    assert (found["lastJoin"]["outcome"], found["lastJoin"]["code"]) == ("failed", None)
 
 
 def test_a_join_again_that_failed(place):

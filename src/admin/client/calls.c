@@ -14,7 +14,7 @@
 const struct nb_answer_codes nb_admin_codes = {
         .unauthorized = NB_ADMIN_UNAUTHORIZED,
         .forbidden = NB_ADMIN_FORBIDDEN,
-        .invalid = NB_ADMIN_REFUSED,
+        .invalid = NB_ADMIN_REJECTED,
         .anonymous = NB_ADMIN_UNAUTHORIZED,
 };
 

@@ -63,7 +63,7 @@ bool nb_call_take_done(struct nb_admin_call *call, struct nb_admin *admin,
  * The outcome of a call that is answered. Returns the status if it is 200, 201, 202, 404 (of the
  * API server itself, not of a proxy) or 409; the caller must handle these. Failures:
  * NB_ADMIN_UNAUTHORIZED, NB_ADMIN_FORBIDDEN (names user, verb and resource, from the API server's
- * Status), NB_ADMIN_REFUSED (400, 422), NB_SERVER_ERROR (429, 5xx), NB_ANSWER_*,
+ * Status), NB_ADMIN_REJECTED (400, 422), NB_SERVER_ERROR (429, 5xx), NB_ANSWER_*,
  * NB_ADMIN_UNREACHABLE, NB_ADMIN_UNTRUSTED.
  */
 int nb_call_status(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f);

@@ -36,7 +36,7 @@ static void fail_watch(struct nb_watch *watch, const struct nb_admin *admin, str
         nb_admin_explain(admin, f);
         /* An object that cannot be read may have changed. A version that the API server refuses
          * would be refused again. */
-        try_later(watch, f->code == NB_ANSWER_MALFORMED || f->code == NB_ADMIN_REFUSED);
+        try_later(watch, f->code == NB_ANSWER_MALFORMED || f->code == NB_ADMIN_REJECTED);
         if (watch->due_ms < allowed_ms)
                 watch->due_ms = allowed_ms;
         if (f->code != watch->failure.code)

@@ -244,7 +244,7 @@ static int note_signatures(void *userdata, struct nb_plan *plan _unused_,
 
         /* A signer that may not create Events still signs. After another failure, the work is
          * tried again, with what is not written yet. */
-        if (r < 0 && f->code != NB_ADMIN_FORBIDDEN && f->code != NB_ADMIN_REFUSED)
+        if (r < 0 && f->code != NB_ADMIN_FORBIDDEN && f->code != NB_ADMIN_REJECTED)
                 return r;
         if (nb_event_is_written(call, r, f)) {
                 nb_log(LOG_WARNING, NB_NONE, LEFT_OUT, NB_SIGNATURES_MAX, signer->n_left_out);

@@ -365,7 +365,7 @@ static int ask_supervisor(struct nb_check *check, struct nb_failure *f) {
                              identity->source);
         if (r >= 0 || why.code == NB_NONE)
                 return r;
-        if (why.code != NB_SUPERVISOR_REFUSED && why.code != NB_SERVER_ERROR) {
+        if (why.code != NB_SUPERVISOR_FORBIDDEN && why.code != NB_SERVER_ERROR) {
                 *f = why;
                 return r;
         }

@@ -81,8 +81,8 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         time_t until;
 
         put_head(text, "info", "The version of node-bootstrap, and how this machine has joined.");
-        nb_buffer_printf(text, PREFIX "info{version=\"" NB_VERSION "\",method=\"%s\"} 1\n",
-                         record->discovery);
+        nb_buffer_printf(text, PREFIX "info{version=\"" NB_VERSION "\",join_method=\"%s\"} 1\n",
+                         record->join_method);
         put_value(text, "joined", "Whether kubelet has a certificate that it can use.", is_known,
                   nb_inspection_is_kept(&state->node.inspection));
         put_value(text, "renamed",

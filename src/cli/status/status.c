@@ -122,7 +122,7 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
                 { "Node", "node", record->node },
                 { "Server", "server", server },
                 { "Discovered", "endpoint", record->provenance.endpoint },
-                { NULL, "discovery", record->discovery },
+                { NULL, "joinMethod", record->join_method },
                 { "Joined", "joinedAt", record->joined_at },
                 { "Refreshed", "refreshedAt", record->refreshed_at },
                 { "Token", "tokenID", record->provenance.token_id },
@@ -165,8 +165,8 @@ static void print_certificate(const struct report *report, struct nb_json_writer
         print_fact(writer, NULL, "state", validities[report->validity]);
         print_fact(writer, "Valid from", "notBefore", times[0]);
         print_fact(writer, "Valid until", "notAfter", times[1]);
-        print_fact(writer, NULL, "rotationFrom", times[2]);
-        print_fact(writer, NULL, "rotationUntil", times[3]);
+        print_fact(writer, NULL, "renewalFrom", times[2]);
+        print_fact(writer, NULL, "renewalUntil", times[3]);
         print_fact(writer, NULL, "renewalOverdueSince", report->overdue.since > 0 ? times[4] : "");
         print_fact(writer, NULL, "renewalFailure",
                    report->overdue.code == NB_NONE ? ""

@@ -78,7 +78,7 @@ void nb_timeline_put_json(const struct nb_last *last, const struct nb_record *re
                            is_joining ? "under-way"
                            : is_told  ? "failed"
                                       : "done");
-        nb_json_put_string(writer, "error", is_told && last->code[0] ? last->code : NULL);
+        nb_json_put_string(writer, "code", is_told && last->code[0] ? last->code : NULL);
         nb_json_put_string(writer, "message", is_told && last->detail[0] ? last->detail : NULL);
         nb_json_put_string(writer, "waitingSince", is_waiting ? last->since : NULL);
         if (!is_told)

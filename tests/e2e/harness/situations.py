@@ -129,7 +129,7 @@ def no_cluster_info(r):
     r.joins()
 
 
-@situation("cluster-info-refused")
+@situation("cluster-info-forbidden")
 def nobody_may_read_it(r):
     r.without(CLUSTER_INFO_BINDING)
     r.cluster.await_anonymous(403)
@@ -193,7 +193,7 @@ def ask_for_config(r):
     r.begin(kubelet={"configFrom": "cluster"})
 
 
-@situation("kubelet-config-refused")
+@situation("kubelet-config-forbidden")
 def no_role(r):
     r.stack.enter_context(without_config(r))
     ask_for_config(r)
@@ -209,7 +209,7 @@ def no_role(r):
 def no_config_map(r):
     r.stack.enter_context(without_config(r))
     for start in ("role ", "rolebinding"):
-        r.place.type(Remedy("kubelet-config-refused", r.place, r.stack, None).take(f"kubectl --namespace kube-system create {start}"))
+        r.place.type(Remedy("kubelet-config-forbidden", r.place, r.stack, None).take(f"kubectl --namespace kube-system create {start}"))
     ask_for_config(r)
     assert "kubelet-config " not in r.there("kubectl --namespace kube-system get configmaps")
     assert "created" in r.there("kubectl --namespace kube-system create configmap")

@@ -20,7 +20,7 @@ static const struct nb_answer_codes codes = { .unauthorized = NB_TOKEN_REJECTED,
                                               .invalid = NB_CSR_REJECTED,
                                               .anonymous = NB_TOKEN_REJECTED };
 static const struct nb_answer_codes plain_codes = { .unauthorized = NB_TOKEN_REJECTED,
-                                                    .forbidden = NB_SUPERVISOR_REFUSED,
+                                                    .forbidden = NB_SUPERVISOR_FORBIDDEN,
                                                     .has_plain_refusals = true };
 static const struct nb_call call = { "things from", "/things/", 4096, &codes };
 
@@ -53,7 +53,7 @@ static struct failure_case failures[] = {
         { "403 for nobody", 403, STATUS("403", "Forbidden", ANONYMOUS), &codes, NB_TOKEN_REJECTED,
           "the API server ignored the credential" },
         { "403 for nobody, where that is no matter", 403, STATUS("403", "Forbidden", ANONYMOUS),
-          &plain_codes, NB_SUPERVISOR_REFUSED, "403 Forbidden" },
+          &plain_codes, NB_SUPERVISOR_FORBIDDEN, "403 Forbidden" },
         { "400", 400, STATUS("400", "BadRequest", "no"), &codes, NB_CSR_REJECTED, "400" },
         { "409", 409, STATUS("409", "AlreadyExists", "no"), &codes, NB_CSR_REJECTED, "409" },
         { "422", 422, STATUS("422", "Invalid", "no"), &codes, NB_CSR_REJECTED, "422 Invalid" },
@@ -70,7 +70,7 @@ static struct failure_case failures[] = {
         { "401 of a proxy", 401, "", &codes, NB_ANSWER_FOREIGN, "no Status object" },
         { "401 of a supervisor", 401, "no", &plain_codes, NB_TOKEN_REJECTED,
           "the token with ID abcdef" },
-        { "403 of a supervisor", 403, NULL, &plain_codes, NB_SUPERVISOR_REFUSED, "403" },
+        { "403 of a supervisor", 403, NULL, &plain_codes, NB_SUPERVISOR_FORBIDDEN, "403" },
         { "a redirect", 302, "", &codes, NB_ANSWER_FOREIGN, "a redirect to https://other/",
           .location = "https://other/" },
 };

@@ -246,17 +246,17 @@ static struct note_case records[] = {
         { "record: as it should be", "", "", NB_NONE, "" },
         { "record: no token ID", "tokenID", "\"tokenID\":\"\"", NB_NONE, "" },
         { "record: no CSR", "csr", "\"csr\":\"\"", NB_NONE, "" },
-        { "record: discovered by token", "", "\"discovery\":\"token\"", NB_NONE, "" },
-        { "record: discovered by a file", "", "\"discovery\":\"file\"", NB_NONE, "" },
-        { "record: discovered by a URL", "", "\"discovery\":\"url\"", NB_NONE, "" },
-        { "record: discovered by /cacerts", "", "\"discovery\":\"cacerts\"", NB_NONE, "" },
-        { "record: discovered by a kubeconfig", "", "\"discovery\":\"kubeconfig\"", NB_NONE, "" },
-        { "record: discovered by a method of a later version", "", "\"discovery\":\"guess\"",
+        { "record: discovered by token", "", "\"joinMethod\":\"token\"", NB_NONE, "" },
+        { "record: discovered by a file", "", "\"joinMethod\":\"file\"", NB_NONE, "" },
+        { "record: discovered by a URL", "", "\"joinMethod\":\"url\"", NB_NONE, "" },
+        { "record: discovered by /cacerts", "", "\"joinMethod\":\"cacerts\"", NB_NONE, "" },
+        { "record: discovered by a kubeconfig", "", "\"joinMethod\":\"kubeconfig\"", NB_NONE, "" },
+        { "record: discovered by a method of a later version", "", "\"joinMethod\":\"guess\"",
           NB_NONE, "" },
-        { "record: discovered by what is not a word", "", "\"discovery\":\"a b\"", DAMAGED,
-          R "discovery: expected a word or '', found 'a b'" },
-        { "record: discovered by a number", "", "\"discovery\":1", DAMAGED,
-          R "discovery: expected a string, found an integer" },
+        { "record: discovered by what is not a word", "", "\"joinMethod\":\"a b\"", DAMAGED,
+          R "joinMethod: expected a word or '', found 'a b'" },
+        { "record: discovered by a number", "", "\"joinMethod\":1", DAMAGED,
+          R "joinMethod: expected a string, found an integer" },
         { "record: refreshed since", "", "\"refreshedAt\":\"2026-02-03T04:05:06Z\"", NB_NONE, "" },
         { "record: an empty optional field", "", "\"kubeletArguments\":\"\"", NB_NONE, "" },
         { "record: refreshed at a number", "", "\"refreshedAt\":1", DAMAGED,
@@ -322,7 +322,8 @@ static void parses_record(void **state) {
                 return;
         assert_string_equal(record.node, "worker-1");
         assert_int_equal(record.n_hashes, 1);
-        assert_int_equal(record.discovery[0] != '\0', strstr(c->replacement, "discovery") != NULL);
+        assert_int_equal(record.join_method[0] != '\0',
+                         strstr(c->replacement, "joinMethod") != NULL);
         assert_int_equal(record.refreshed_at[0] != '\0',
                          strstr(c->replacement, "refreshedAt") != NULL);
         assert_int_equal(record.metadata[0] != '\0',
