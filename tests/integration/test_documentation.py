@@ -104,6 +104,11 @@ def test_every_document_is_linked_from_the_readme():
     assert [path.name for path in documentation.DOCUMENTS[1:] if f"({path.relative_to(SOURCE)}" not in readme] == []
 
 
+def test_contributing_names_the_layers():
+    named = [name for cell, _ in documentation.rows_of("Where things are", SOURCE / "CONTRIBUTING.md") for name in re.findall("`(.+?)`", cell)]
+    assert sorted(named) == sorted(path.name for path in (SOURCE / "src").iterdir() if path.is_dir())
+
+
 def words_without_code(path):
     prose = re.sub(r"^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     return len(re.sub(r"^    .*$", "", prose, flags=re.M).split())
