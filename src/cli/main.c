@@ -17,7 +17,7 @@ static const char usage[] =
         "node-bootstrap [OPTION...] COMMAND\n\n"
         "Joins this machine to a Kubernetes cluster before kubelet starts.\n"
         "To start the service: systemctl start node-bootstrap.service\n\n"
-        "  setup    configure this machine and join; takes a `kubeadm join` line\n"
+        "  setup    configure this machine and join; takes a `kubeadm join` command\n"
         "  status   show the node's certificate and the last join\n"
         "  check    show the configuration, and whether a join would succeed\n"
         "  explain  explain a failure code, such as `token-unknown`\n"

@@ -87,7 +87,7 @@ def test_terminal_needs_no_end_of_input(image, row):
         keyboard.write(row[1].encode() + b"rm -rf /\n" * (row[2] == 0))
         done = image.run("-", stdin=terminal)
         assert done.returncode == row[2], done.stderr
-        assert "Paste the `kubeadm join` line, then press Enter:\n" in done.stderr
+        assert "Paste the join command, then press Enter:\n" in done.stderr
         assert not select.select([terminal], [], [], 0)[0], "a shell would run what was pasted after the line"
 
 

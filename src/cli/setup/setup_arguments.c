@@ -329,7 +329,7 @@ static int read_terminal(struct nb_setup_line *line, struct nb_failure *f) {
 
         if (r < 0)
                 return nb_failure_set_memory(f);
-        fprintf(stderr, "Paste the `kubeadm join` line, then press Enter:\n");
+        fprintf(stderr, "Paste the join command, then press Enter:\n");
         while (r >= 0 && !is_end) {
                 struct pollfd polls[] = { { 0 }, { .fd = STDIN_FILENO, .events = POLLIN } };
                 char *text = pasted->data + pasted->len;
@@ -473,7 +473,7 @@ int nb_setup_read(struct nb_options *options, struct nb_setup_wanted *ret_wanted
                 nb_log(LOG_WARNING, NB_TOKEN_ON_COMMAND_LINE,
                        "a token on the command line is visible to every user of this machine, and "
                        "stays in the shell's history: use `node-bootstrap setup -`, which reads "
-                       "the line from standard input, or --token-file");
+                       "the join command from standard input, or --token-file");
         if (line.ignored[0])
                 nb_log(LOG_NOTICE, NB_NONE, "ignored, since node-bootstrap has no such phases: %s",
                        line.ignored);
