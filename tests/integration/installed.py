@@ -52,7 +52,7 @@ def record(make, *, pins, ca_file=None):
         make(machine, own)
         instance = f'containerRuntimeEndpoint: "{RUNTIME}"\n'
         machine.put(Machine.RECORD, json.dumps({
-            "version": 1, "node": NODE, "hostName": socket.gethostname(), "kubeconfig": "/" + Machine.KUBECONFIG, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
+            "version": 1, "node": NODE, "hostName": socket.gethostname(), "kubeconfig": "/" + Machine.KUBECONFIG, "server": SERVER, "endpoint": "192.0.2.10:6443", "joinMethod": "token",
             "caCertHashes": [pin(own) for pin in pins],
             "ca": own.pem.decode(), "fileHashes": [sha256(text) for text in (own.pem, instance)], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
             "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED, "kubeletArguments": OWN_ARGUMENTS,

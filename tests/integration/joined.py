@@ -30,7 +30,7 @@ echo {MACHINE_ID} >/etc/machine-id
 exec "$@"
 """
 RECORD = {"version": 1, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.1:6443", "caCertHashes": [], "fileHashes": [],
-          "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x",
+          "csr": "", "joinMethod": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x",
           "kubeconfig": "/" + Machine.KUBECONFIG}
 
 

@@ -10,7 +10,7 @@ from common.machine import NODE, Machine, find_faketime, find_program
 PIN = "sha256:" + "ab" * 32     # of another cluster
 
 RECORD = {"version": 1, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.2:6443", "caCertHashes": [], "fileHashes": [], "ca": pki.CA().pem.decode(),
-          "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x", "kubeconfig": "/" + Machine.KUBECONFIG}
+          "csr": "", "joinMethod": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x", "kubeconfig": "/" + Machine.KUBECONFIG}
 # Its own /etc and /var/lib, and systemd if the test has one.
 JOINED = """
 hostname node-1

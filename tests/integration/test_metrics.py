@@ -194,7 +194,7 @@ def test_the_refresh(make):
 def test_what_others_write_makes_no_labels(make):
     """A record that is not as install writes it is none."""
     place = make()
-    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "discovery": 'a"b\\c', "discoverUsec": 1}))
+    place.machine.put(Machine.RECORD, json.dumps({**RECORD, "joinMethod": 'a"b\\c', "discoverUsec": 1}))
     found = read(place)
     assert re.fullmatch('{version="[0-9.]+"}', next(series for series in found if series.startswith("info")).removeprefix("info"))
     assert not [series for series in found if "stage=" in series]
