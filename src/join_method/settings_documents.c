@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -6,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "join_method/settings_documents.h"
@@ -43,31 +45,40 @@ static void try_directory(void *userdata) {
         (void)nb_sources_config(&few, ignore_document, NULL, &ignored);
 }
 
-static int look_at(const char *path, struct statx *ret) {
+/* Whether a file may be on another file system than `here`. */
+static bool is_elsewhere(int folder_fd, const char *name, const struct statx *here) {
+        struct statx found;
+
         /* Without asking the file system, since that is what may hang. */
-        return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, ret);
+        if (statx(folder_fd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &found) <
+            0)
+                return errno != ENOENT;
+        return S_ISLNK(found.stx_mode) || found.stx_dev_major != here->stx_dev_major ||
+               found.stx_dev_minor != here->stx_dev_minor;
 }
 
 /* Whether the settings may be on another file system than the folder that holds them. */
 static bool may_hang(const char *directory) {
         static const char *const names[] = { "", "/config.yaml", "/config.yaml.d" };
+        _cleanup_(nb_folder_closep) DIR *folder = NULL;
         const char *slash = strrchr(directory, '/');
-        struct statx above, found;
+        const struct dirent *entry;
+        struct statx above;
         char path[PATH_MAX];
 
         snprintf(path, sizeof(path), "%.*s/", slash ? (int)(slash - directory) : 1,
                  slash ? directory : ".");
-        if (look_at(path, &above) < 0)
+        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &above) < 0)
                 return true;
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 snprintf(path, sizeof(path), "%s%s", directory, names[i]);
-                if (look_at(path, &found) < 0) {
-                        if (errno != ENOENT)
-                                return true;
-                } else if (S_ISLNK(found.stx_mode) || found.stx_dev_major != above.stx_dev_major ||
-                           found.stx_dev_minor != above.stx_dev_minor)
+                if (is_elsewhere(AT_FDCWD, path, &above))
                         return true;
         }
+        folder = opendir(path);
+        while (folder && (entry = readdir(folder)))
+                if (is_elsewhere(dirfd(folder), entry->d_name, &above))
+                        return true;
         return false;
 }
 

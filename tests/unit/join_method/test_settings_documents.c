@@ -362,19 +362,13 @@ static void documents_after_an_unreadable_one_are_read(void **state) {
         put("config.yaml", OURS);
 }
 
-/* The settings are on another file system, and no process can be started that looks at it first:
- * this one does not wait for it. One more descriptor could be opened, but a pipe needs two. */
-static void nobody_can_look_first(void **state) {
-        char path[128], elsewhere[128];
-        struct nb_sources linked = { .config_directory = path };
+static void refuses_without_a_look(const char *directory) {
+        struct nb_sources linked = { .config_directory = directory };
         struct nb_settings settings;
         struct nb_failure f = { 0 };
         struct rlimit before, limit;
         int fd;
 
-        (void)snprintf(elsewhere, sizeof(elsewhere), "%s", folder);
-        (void)snprintf(path, sizeof(path), "%s/link", folder);
-        assert_int_equal(symlink(elsewhere, path), 0);
         assert_int_equal(nb_documents_merge(&linked, NULL, &settings, &f), 0);
         assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
         fd = dup(STDERR_FILENO);
@@ -385,7 +379,29 @@ static void nobody_can_look_first(void **state) {
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
         assert_int_equal(f.code, NB_SETTINGS_UNREADABLE);
         assert_null(linked.config_directory);
+}
+
+/* The settings, or one of the documents, are on another file system, and no process can be started
+ * that looks at it first: this one does not wait for it. One more descriptor could be opened, but a
+ * pipe needs two. */
+static void nobody_can_look_first(void **state) {
+        char path[128], elsewhere[128];
+
+        (void)snprintf(elsewhere, sizeof(elsewhere), "%s", folder);
+        (void)snprintf(path, sizeof(path), "%s/link", folder);
+        assert_int_equal(symlink(elsewhere, path), 0);
+        refuses_without_a_look(path);
         assert_int_equal(unlink(path), 0);
+
+        (void)snprintf(path, sizeof(path), "%s/config.yaml.d", folder);
+        assert_int_equal(mkdir(path, 0755), 0);
+        (void)snprintf(path, sizeof(path), "%s/config.yaml.d/10.yaml", folder);
+        (void)snprintf(elsewhere, sizeof(elsewhere), "%s/config.yaml", folder);
+        assert_int_equal(symlink(elsewhere, path), 0);
+        refuses_without_a_look(folder);
+        assert_int_equal(unlink(path), 0);
+        (void)snprintf(path, sizeof(path), "%s/config.yaml.d", folder);
+        assert_int_equal(rmdir(path), 0);
 }
 
 int main(void) {
