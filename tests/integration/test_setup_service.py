@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What setup and reset ask systemd for; systemd is a part of the tests, or does not run."""
 
+import os
 import re
 import socket
 import subprocess
@@ -9,8 +10,10 @@ import time
 import pytest
 
 from common import pki
+from common.disk import hung_file_system
 from common.failures import FAILURES, meet
-from common.machine import HEADER, TOKEN, Machine, find_program
+from common.machine import HEADER, TOKEN, Machine, find_faketime, find_program
+from .attackers import FAST
 from .journal import last
 from .manager import Manager
 
@@ -138,6 +141,16 @@ def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     assert done.returncode == 0 and "this machine has joined; systemd does not answer" in done.stdout, done.stderr
     assert (f"enabled  {UNIT}\n" in done.stdout) is (was_enabled != {UNIT, GATE})
     assert manager.calls == BEGIN[:2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_settings_on_a_file_server_that_is_dead(tmp_path):
+    """Nothing waits for it longer than 10 s, and --force does not write there."""
+    inside = INSIDE.replace('"$@"\n', f'ln -s "$0/hung" /etc/node-bootstrap\nexport LD_PRELOAD={find_faketime()} FAKETIME="{FAST}"\n"$@"\n')
+    with hung_file_system(tmp_path / "hung"):
+        done = run(tmp_path, *SETUP, "--no-start", "--force", inside=inside)
+    assert done.returncode == int(FAILURES["settings-unreadable"]["exit"]) and "within 10 s: the file system does not answer" in done.stderr, done.stderr
+    assert "wrote" not in done.stdout
 
 
 @pytest.mark.parametrize("masked", [UNIT, GATE])

@@ -92,13 +92,16 @@ int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *r
                  ret_found->directory);
         nb_sources_init(sources, ret_found->directory);
         sources->is_keeping = true;
-        (void)nb_sources_read(sources, ret_found->path, NB_CONFIG_MAX, &ret_found->document, NULL);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 find_credential(wanted->root, i, &ret_found->credentials[i]);
         r = find_config(wanted->root, sources, f);
         if (r < 0)
                 return r;
         r = nb_documents_merge(sources, NULL, &ret_found->settings, f);
+        /* Their file system does not answer. */
+        if (r < 0 && !sources->config_directory)
+                return r;
+        (void)nb_sources_read(sources, ret_found->path, NB_CONFIG_MAX, &ret_found->document, NULL);
         if (r < 0 && !wanted->is_forced) {
                 if (is_document_damaged(ret_found))
                         nb_failure_add(f, "; use --force to replace '%s'", ret_found->path);
