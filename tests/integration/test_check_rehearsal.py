@@ -11,7 +11,10 @@ import subprocess
 import pytest
 
 from common import SOURCE
-from .check import Place, sections
+from common.disk import hung_file_system
+from common.machine import find_faketime, find_program
+from .attackers import FAST
+from .check import INSIDE, Place, sections
 from .manager import Manager
 
 REHEARSAL = "node_bootstrap_check.service"
@@ -26,8 +29,11 @@ def failed(result, status=0):
     return {**DEAD, "ActiveState": "failed", "Result": result, "ExecMainCode": 1 if status else 0, "ExecMainStatus": status}
 
 
+FRAME = f"<IIIiQ8192s{N_FIELDS * 256}s"
+
+
 def frame(step=SETTINGS, text="", mark=1, code=0):
-    return struct.pack(f"<IIIiQ8192s{N_FIELDS * 256}s", step, mark, code, 0, 7, text.encode(), b"")
+    return struct.pack(FRAME, step, mark, code, 0, 7, text.encode(), b"")
 
 
 class Rehearsal:
@@ -194,3 +200,18 @@ def test_service_that_is_not_loaded(rehearsal, changes):
     _, found = rehearsal.check()
     assert found["Service"] == ["! cannot determine whether systemd can start node-bootstrap.service: systemd has not loaded it"]
     assert found["Credentials and tokens"] and rehearsal.manager.calls == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_settings_on_a_file_server_that_is_dead(tmp_path):
+    """The unit itself looks at them before its first step, which says so."""
+    place, runtime = Place(tmp_path), tmp_path / "runtime"
+    (tmp_path / "etc/node-bootstrap").symlink_to(tmp_path / "hung")
+    runtime.mkdir()
+    os.chown(runtime, 65534, 65534)
+    argv = ["unshare", "--mount", "--net", "sh", "-ec", INSIDE, tmp_path, find_program("node-bootstrap"), "check", "--rehearsal", "--local"]
+    with hung_file_system(tmp_path / "hung"):
+        done = subprocess.run(argv, env=place.environment(RUNTIME_DIRECTORY=str(runtime), LD_PRELOAD=find_faketime(), FAKETIME=FAST), check=True, stdout=subprocess.PIPE)
+    rows = [(step, code, text.rstrip(b"\0").decode()) for step, _, code, _, _, text, _ in struct.iter_unpack(FRAME, done.stdout)]
+    [failure] = [row for row in rows if row[1]]
+    assert failure[::2] == (SETTINGS, "the settings in '/etc/node-bootstrap' cannot be read within 10 s: the file system does not answer"), rows

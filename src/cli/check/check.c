@@ -56,7 +56,7 @@ static bool is_of_this_join(const struct nb_check *check, const struct nb_check_
             (step->when & NB_CHECK_APART ? NB_CHECK_OF_SERVICE : NB_CHECK_OF_MACHINE))
                 return false;
         if (step->run == nb_check_settings)
-                return check->sources.config_directory;
+                return check->sources.config_directory || check->unread.code != NB_NONE;
         if (step->when & NB_CHECK_USER_DATA)
                 return check->user_data;
         if ((step->when & NB_CHECK_MACHINE) && check->user_data)

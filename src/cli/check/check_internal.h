@@ -108,8 +108,9 @@ struct nb_check {
         bool has_settings;
         struct nb_load load; /* as in `join`; has metadata after the step "metadata" */
 
-        struct nb_last last; /* nb_check_look() */
-        bool has_traces;     /* of a join, which may be damaged, or another machine's */
+        struct nb_last last;      /* nb_check_look() */
+        struct nb_failure unread; /* the file system of the settings does not answer */
+        bool has_traces;          /* of a join, which may be damaged, or another machine's */
         bool is_joined;
         bool needs_no_join;   /* kubelet's certificate is usable, or can be repaired */
         char valid_until[32]; /* this certificate */

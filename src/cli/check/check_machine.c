@@ -20,10 +20,13 @@
 
 int nb_check_look(struct nb_check *check, struct nb_machine_state *ret_state) {
         const struct nb_inspection *inspection = &ret_state->node.inspection;
+        const bool had_directory = check->sources.config_directory;
         int r = nb_machine_judge(&check->sources, &check->units, ret_state);
 
         if (r < 0)
                 return r;
+        if (had_directory && !check->sources.config_directory)
+                check->unread = ret_state->settings_failure;
         nb_machine_apply_settings(ret_state, &check->sources);
         check->last = ret_state->last;
         NB_TEXT_COPY(check->fixed_name, nb_node_fixed_name(&ret_state->node));

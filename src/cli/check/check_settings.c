@@ -98,6 +98,10 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         int r;
 
         r = nb_load_settings(&check->load, &check->sources, f);
+        if (r >= 0 && check->unread.code != NB_NONE) {
+                *f = check->unread;
+                r = -f->errnum;
+        }
         if (r < 0)
                 return r;
         check->has_settings = true;
