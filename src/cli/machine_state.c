@@ -413,7 +413,8 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
         int r;
 
         *ret_state = (struct nb_machine_state){ .service = units->service.state,
-                                                .kubelet = units->kubelet.state };
+                                                .kubelet = units->kubelet.state,
+                                                .node.now = time(NULL) };
         read_last(ret_state);
         if (nb_process_try(try_disk, NULL, NB_SOURCES_READ_TIMEOUT_MS) == -ETIMEDOUT) {
                 CONCLUDE(ret_state, NB_MACHINE_HIDDEN,

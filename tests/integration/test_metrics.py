@@ -11,9 +11,11 @@ import urllib.request
 import pytest
 
 from common import pki, prometheus
+from common.disk import hung_file_system
 from common.failures import count_remedies
-from common.machine import Machine
+from common.machine import Machine, find_faketime
 from .admin_cluster import Cluster, controllers, free_port
+from .attackers import FAST
 from .joined import RECORD, Place
 from .journal import BEGIN, SECOND
 
@@ -37,8 +39,8 @@ def make(tmp_path):
         place.manager.close()
 
 
-def read(place, status=0):
-    done = place.run("status", "--prometheus")
+def read(place, status=0, **options):
+    done = place.run("status", "--prometheus", **options)
     assert done.returncode == status, done
     found = {series.removeprefix(P): value for series, value in prometheus.read(done.stdout).items()}
     assert all(series.startswith(P) for series in prometheus.read(done.stdout))
@@ -148,6 +150,16 @@ def test_states(make, tmp_path, name):
     for minutes, names in alerts.items():
         prometheus.assert_fires(tmp_path, whole, minutes, *names)
     prometheus.assert_fires(tmp_path, whole, 17, *{*alerts[max(alerts)], "ReportOld"}, is_written=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_files_on_a_file_server_that_is_dead(make, tmp_path):
+    place = make()
+    script = f'cd /var/lib/kubelet; mv pki old; ln -s "$0" pki; export LD_PRELOAD={find_faketime()} FAKETIME="{FAST}"; exec "$@"'
+    with hung_file_system(tmp_path / "hung"):
+        found = read(place, 5, before=("sh", "-ec", script, tmp_path / "hung/pki"))
+    assert "report_timestamp_seconds" in found and not found.keys() & {"joined", "renamed", "kubelet_running"}
+    prometheus.assert_fires(tmp_path, {P + series: value for series, value in found.items()}, 16, "NotJoined")
 
 
 def test_nodes_that_are_not_monitored(tmp_path):
