@@ -262,6 +262,13 @@ def test_a_wrong_line_enrolls_nothing(api, line, text):
     assert done.returncode == 64 and text in done.stderr and "line 2" in done.stderr and done.stdout == "" and not api.requests, done
 
 
+def test_a_line_with_too_many_words(api, tmp_path):
+    """A blank in a list must not drop what follows."""
+    (tmp_path / "key.pem").write_text(public_pem(KEY))
+    done = api.run("enroll", "add", "--from=-", stdin=f"worker-1 --public-key {tmp_path}/key.pem --addresses 10.0.0.5 --dns-names a.lan b.lan\n")
+    assert done.returncode == 64 and "too many words; line 1" in done.stderr and done.stdout == "" and not api.requests, done
+
+
 def test_a_line_has_no_help(api):
     done = api.run("enroll", "add", "--from=-", stdin="worker-1 --help\n")
     assert done.returncode == 64 and "has no '--help'" in done.stderr and not api.requests

@@ -254,9 +254,12 @@ static int parse_line(const char *text, size_t len, struct enrollment *enrollmen
         if (len >= sizeof(enrollment->line))
                 return nb_failure_set(f, NB_USAGE, 0, "the line is too long");
         snprintf(enrollment->line, sizeof(enrollment->line), "%.*s", (int)len, text);
-        for (char *next = enrollment->line, *word; (word = strsep(&next, " \t\r"));)
-                if (word[0] && options.argc < WORDS_MAX)
+        for (char *next = enrollment->line, *word; (word = strsep(&next, " \t\r"));) {
+                if (word[0] && options.argc == WORDS_MAX)
+                        return nb_failure_set(f, NB_USAGE, 0, "the line has too many words");
+                if (word[0])
                         words[options.argc++] = word;
+        }
         r = nb_admin_read_line(&options, rows, 1, f);
         if (r == -ECANCELED && f->code == NB_NONE)
                 return nb_failure_set(f, NB_USAGE, 0, "a line has no '--help' and '--version'");
