@@ -421,6 +421,7 @@ int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *
                          "kubelet's files cannot be read within %d s: their file system does not "
                          "answer",
                          NB_SOURCES_READ_TIMEOUT_MS / 1000);
+                ret_state->why.errnum = ETIMEDOUT;
                 return 0;
         }
         (void)nb_documents_merge(sources, NULL, &ret_state->settings, &ret_state->settings_failure);

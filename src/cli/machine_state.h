@@ -62,7 +62,8 @@ struct nb_machine_state {
 
         enum nb_machine_kind kind;
         struct nb_failure obstacle; /* why systemd cannot start the service; also part of `why` */
-        /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do. */
+        /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do.
+         * errnum is ETIMEDOUT if the file system of kubelet's files does not answer. */
         struct nb_failure why;
         bool is_certificate_usable;          /* by kubelet, now */
         char health[NB_KUBELET_HEALTH_SIZE]; /* where kubelet tells its health; "": nowhere */

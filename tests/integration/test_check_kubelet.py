@@ -4,6 +4,7 @@
 import contextlib
 import http.server
 import json
+import os
 import re
 import socket
 import subprocess
@@ -13,8 +14,10 @@ import time
 import pytest
 
 from common import sockets
+from common.disk import hung_file_system
 from common.failures import FAILURES
 from common.machine import NODE, TOKEN, find_program, to_yaml
+from .attackers import FAST
 from .check import kubelet_below, step_of, texts
 from .check_join import put_client
 from .journal import last
@@ -60,11 +63,11 @@ class Place:
         (self.path / "swaps").write_text(self.swaps)
         return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", self.inside, str(self.path), *argv]
 
-    def check(self):
+    def check(self, **options):
         machine = self.world.machine
         self.world.configure(kubelet={**kubelet_below(self.path), **self.settings})
         argv = self.argv(machine.program("node-bootstrap"), "check", "--json", f"--config-directory={machine.etc}")
-        run = machine.start(*argv).wait()
+        run = machine.start(*argv, **options).wait()
         found = json.loads(run.stdout)
         assert run.stderr == "" and run.exit == (0 if found["good"] else 1)
         assert step_of(found, "request")["state"] == "good", "the cluster was not asked"
@@ -318,6 +321,16 @@ def test_a_newline_begins_no_property(place):
 def test_units_that_systemd_does_not_show(place):
     place.manager.units.clear()
     assert "kubelet: not checked: systemd does not answer" in texts(place.check(), "kubelet")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_files_on_a_file_server_that_is_dead(place):
+    """No step waits for them, since no signal but SIGKILL would end it."""
+    place.inside = f'mount -t tmpfs tmpfs /var/lib; mkdir /var/lib/kubelet; ln -s "$0/hung/pki" /var/lib/kubelet/pki; {INSIDE}'
+    with hung_file_system(place.path / "hung"):
+        found = place.check(faketime=FAST)
+    assert "kubelet's files cannot be read within 10 s: their file system does not answer" in texts(found, "state")
+    assert not {"files", "kubelet", "node-access"} & {step["step"] for step in found["steps"]}
 
 
 @contextlib.contextmanager

@@ -57,6 +57,9 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
 
         if (r < 0)
                 return r;
+        /* Other steps would wait for these files, and no signal but SIGKILL would end them. */
+        if (state.why.errnum == ETIMEDOUT)
+                check->has_settings = false;
         if (!strcmp(state.service.file, "disabled"))
                 nb_check_row(check, NB_CHECK_DOUBT,
                              UNIT " is disabled, so the next boot does not start it: `systemctl "
