@@ -45,13 +45,17 @@ static void try_directory(void *userdata) {
         (void)nb_sources_config(&few, ignore_document, NULL, &ignored);
 }
 
+/* Without asking the file system and without mounting it, since both may hang. */
+static int look_at(int folder_fd, const char *name, struct statx *ret) {
+        return statx(folder_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
+                     STATX_TYPE, ret);
+}
+
 /* Whether a file may be on another file system than `here`. */
 static bool is_elsewhere(int folder_fd, const char *name, const struct statx *here) {
         struct statx found;
 
-        /* Without asking the file system, since that is what may hang. */
-        if (statx(folder_fd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &found) <
-            0)
+        if (look_at(folder_fd, name, &found) < 0)
                 return errno != ENOENT;
         return S_ISLNK(found.stx_mode) || found.stx_dev_major != here->stx_dev_major ||
                found.stx_dev_minor != here->stx_dev_minor;
@@ -68,7 +72,7 @@ static bool may_hang(const char *directory) {
 
         snprintf(path, sizeof(path), "%.*s/", slash ? (int)(slash - directory) : 1,
                  slash ? directory : ".");
-        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &above) < 0)
+        if (look_at(AT_FDCWD, path, &above) < 0)
                 return true;
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 snprintf(path, sizeof(path), "%s%s", directory, names[i]);

@@ -137,3 +137,19 @@ def hung_file_system(folder):
     finally:
         os.close(fd)
         libc.umount2(bytes(folder), 2)  # MNT_DETACH
+
+
+@contextlib.contextmanager
+def dead_automount(folder):
+    """An automount point whose file system is never mounted. Needs root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    folder.mkdir()
+    reader, writer = os.pipe()
+    if libc.mount(b"auto", bytes(folder), b"autofs", 0, b"fd=%d,pgrp=%d,minproto=5,maxproto=5,direct" % (writer, os.getpgrp())) < 0:
+        raise OSError(ctypes.get_errno(), "mount")
+    try:
+        yield folder
+    finally:
+        os.close(reader)
+        os.close(writer)
+        libc.umount2(bytes(folder), 2)  # MNT_DETACH

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from common import pki
-from common.disk import hung_file_system
+from common.disk import dead_automount, hung_file_system
 from common.failures import FAILURES, meet
 from common.machine import HEADER, TOKEN, Machine, find_faketime, find_program
 from .attackers import FAST
@@ -55,9 +55,9 @@ def manager(tmp_path):
     manager.close()
 
 
-def run(path, *words, inside=INSIDE):
+def run(path, *words, inside=INSIDE, **options):
     done = subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", inside, path, find_program("node-bootstrap"), *words],
-                          capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+                          capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"}, **options)
     meet(done.stderr)
     return done
 
@@ -144,11 +144,12 @@ def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
-def test_settings_on_a_file_server_that_is_dead(tmp_path):
+@pytest.mark.parametrize("mount", [hung_file_system, dead_automount])
+def test_settings_on_a_file_server_that_is_dead(tmp_path, mount):
     """Nothing waits for it longer than 10 s, and --force does not write there."""
-    inside = INSIDE.replace('"$@"\n', f'ln -s "$0/hung" /etc/node-bootstrap\nexport LD_PRELOAD={find_faketime()} FAKETIME="{FAST}"\n"$@"\n')
-    with hung_file_system(tmp_path / "hung"):
-        done = run(tmp_path, *SETUP, "--no-start", "--force", inside=inside)
+    inside = INSIDE.replace('"$@"\n', f'export LD_PRELOAD={find_faketime()} FAKETIME="{FAST}"\n"$@"\n')
+    with mount(tmp_path / "hung") as folder:
+        done = run(tmp_path, *SETUP, "--no-start", "--force", f"--config-directory={folder}", inside=inside, start_new_session=True)
     assert done.returncode == int(FAILURES["settings-unreadable"]["exit"]) and "within 10 s: the file system does not answer" in done.stderr, done.stderr
     assert "wrote" not in done.stdout
 
