@@ -101,7 +101,7 @@ static void somebody_renews(void **state) {
         overdue_since(&machine, 9.1, 7);
         overdue_since(&machine, 10.1, 0);
         present->has_record = true;
-        NB_TEXT_COPY(present->record.discovery, "cacerts");
+        NB_TEXT_COPY(present->record.join_method, "cacerts");
         NB_TEXT_COPY(present->record.joined_at, "2027-01-16T08:00:00Z");
         assert_int_equal(nb_machine_renewal(&machine, &until), PKI_NOW + 7 * PKI_DAY);
         assert_int_equal(until, PKI_NOW + 10 * PKI_DAY);

@@ -36,11 +36,11 @@ static struct mark_case marks[] = {
 
 static void put_record(bool is_supervised) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        struct nb_record record = { .discovery = "token", .certificate = FIRST };
+        struct nb_record record = { .join_method = "token", .certificate = FIRST };
 
         set_record(&record, "https://10.0.0.1:6443", ca.pem);
         if (is_supervised)
-                (void)strcpy(record.discovery, K3S);
+                (void)strcpy(record.join_method, K3S);
         assert_int_equal(nb_state_file_format(&nb_record_file, &record, &text), 0);
         folder_put(&folder, RECORD, text.data);
 }
@@ -248,7 +248,7 @@ static void put_renewal(bool is_supervised, time_t refreshed_at) {
         put_joined((const struct file[3]){ { NULL } });
         folder_put(&folder, FIRST, pem);
         assert_int_equal(read_previous(&record), 1);
-        (void)strcpy(record.discovery, is_supervised ? K3S : "token");
+        (void)strcpy(record.join_method, is_supervised ? K3S : "token");
         nb_time_format(refreshed_at, record.refreshed_at);
         assert_int_equal(nb_state_file_format(&nb_record_file, &record, &text), 0);
         folder_put(&folder, RECORD, text.data);

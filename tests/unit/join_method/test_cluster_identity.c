@@ -94,7 +94,7 @@ static void hash_of_a_token(void **state) {
 
 static void recorded(void **state) {
         struct nb_cluster_identity identity = { .n_pins = 2 };
-        struct nb_record record = { .discovery = "token", .n_pins = 2 };
+        struct nb_record record = { .join_method = "token", .n_pins = 2 };
 
         memset(identity.pins[1], 1, NB_PIN_SIZE);
         memset(record.pins[0], 1, NB_PIN_SIZE);
@@ -108,12 +108,12 @@ static void recorded(void **state) {
 /* Two hashes of different kinds with the same bytes. */
 static void recorded_by_another_kind(void **state) {
         struct nb_cluster_identity identity = { .n_pins = 1 };
-        struct nb_record record = { .discovery = "cacerts", .n_pins = 1 };
+        struct nb_record record = { .join_method = "cacerts", .n_pins = 1 };
 
         assert_false(nb_cluster_identity_is_recorded(&identity, &record));
         identity.is_k3s_hash = true;
         assert_true(nb_cluster_identity_is_recorded(&identity, &record));
-        strcpy(record.discovery, "file");
+        strcpy(record.join_method, "file");
         assert_false(nb_cluster_identity_is_recorded(&identity, &record));
 }
 
@@ -133,7 +133,7 @@ static void who_renews(void **state) {
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct nb_record record = { 0 };
 
-                (void)strcpy(record.discovery, rows[i].discovery);
+                (void)strcpy(record.join_method, rows[i].discovery);
                 (void)strcpy(record.provenance.csr, rows[i].csr);
                 assert_int_equal(nb_record_has_k3s_hash(&record), rows[i].has_k3s_hash);
                 assert_int_equal(nb_record_is_by_supervisor(&record), rows[i].is_by_supervisor);

@@ -16,7 +16,7 @@ static void methods_are_told_apart(void **state) {
                 const struct nb_method *method = nb_method((enum nb_method_id)i);
                 struct nb_record record;
 
-                assert_true(method->name[0] && strlen(method->name) < sizeof(record.discovery));
+                assert_true(method->name[0] && strlen(method->name) < sizeof(record.join_method));
                 assert_true(method->summary[0] && method->object[0] && method->verified[0]);
                 assert_non_null(method->load);
                 assert_non_null(method->select_ca);

@@ -196,7 +196,7 @@ static void judged(void **state) {
         strcpy(context.identity.name,
                c->is_hash ? "the hash in the token" : "discovery.caCertHashes");
         record->n_pins = make_pins(c->recorded, node.present.ca, record->pins);
-        strcpy(record->discovery, c->discovery ? c->discovery : "token");
+        strcpy(record->join_method, c->discovery ? c->discovery : "token");
         strcpy(record->node, c->recorded_node ? c->recorded_node : "a");
         record->facts = then;
         if (c->is_hash && c->configured == PIN_OF_CA)
