@@ -62,38 +62,76 @@ static int build_restart(struct nb_join_files *files, struct nb_swap *file) {
                 nb_record_is_by_supervisor(&files->record));
 }
 
-static int build_client_ca(struct nb_join_files *files, struct nb_swap *file) {
-        const struct nb_buffer *ca = files->accepted ? &files->accepted->client_ca : NULL;
-
-        if (!ca || ca->len == 0)
-                return 0;
-        nb_buffer_append(&file->text, ca->data, ca->len);
-        return 1;
+/* A repair leaves a kubeconfig that can be used alone. */
+static bool is_kubeconfig_lost(const struct nb_join_files *files) {
+        return files->node->inspection.state == NB_NODE_STATE_WITHOUT_KUBECONFIG;
 }
 
-/* Without this file, a refresh leaves kubelet.crt and kubelet.key alone: they are kubelet's own or
- * the administrator's. */
+/* The other files may be those of another program, if the kubeconfig is. */
+static bool is_join_in_use(const struct nb_join_files *files) {
+        return is_kubeconfig_lost(files) || nb_join_files_is_ours(files, NB_FILE_KUBECONFIG);
+}
+
+/* Whether a repair of a join through a supervisor finds no PEM. A certificate or key of another
+ * program stays. */
+static bool is_supervised_lost(const struct nb_join_files *files, enum nb_join_file i) {
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        int r;
+
+        if (files->pass != NB_PASS_REPAIR || !nb_record_is_by_supervisor(&files->record) ||
+            !is_join_in_use(files))
+                return false;
+        r = nb_path_read(files->context->root_fd, files->files[i].path, NB_HANDOFF_MAX, &pem);
+        return r == -ENOENT || (r >= 0 && !strstr(text_of(&pem), "-----END "));
+}
+
+/* The file with kubelet's certificate has its CA too. After a rotation, the CA before that one is
+ * missing until the next renewal. */
+static int build_client_ca(struct nb_join_files *files, struct nb_swap *file) {
+        const struct nb_buffer *ca = files->accepted ? &files->accepted->client_ca : NULL;
+        const struct nb_certificates *chain = files->node ? files->node->present.chain : NULL;
+
+        if (ca && ca->len > 0)
+                nb_buffer_append(&file->text, ca->data, ca->len);
+        else if (chain && nb_certificates_count(chain) > 1 &&
+                 is_supervised_lost(files, NB_FILE_CLIENT_CA))
+                nb_certificate_export(chain, 1, &file->text);
+        return file->text.len > 0;
+}
+
+/* If neither this file nor a link to it is there, a refresh leaves kubelet.crt and kubelet.key
+ * alone: they are kubelet's own or the administrator's. */
 static int build_serving(struct nb_join_files *files, struct nb_swap *file) {
         file->secret = files->accepted ? &files->accepted->serving : NULL;
         return file->secret && file->secret->len > 0 &&
-               (files->pass == NB_PASS_JOIN || files->found[NB_FILE_SERVING] >= 0);
+               (files->pass == NB_PASS_JOIN || files->found[NB_FILE_SERVING] >= 0 ||
+                nb_join_files_has_serving_link(files));
 }
 
 /* kubelet.crt and kubelet.key are links to one file with certificate and key, so that a renewal
- * replaces both at once. */
+ * replaces both at once. Beside one of another pair, a repair would keep kubelet from starting. */
 static int build_serving_link(struct nb_join_files *files, struct nb_swap *file) {
+        static const enum nb_join_file pair[] = { NB_FILE_SERVING_KEY,
+                                                  NB_FILE_SERVING_CERTIFICATE };
+
         nb_buffer_append_string(&file->text, NB_STORE_SERVING);
-        return files->pass == NB_PASS_JOIN && files->accepted->serving.len > 0;
+        if (files->pass == NB_PASS_JOIN)
+                return files->accepted->serving.len > 0;
+        for (size_t i = 0; i < N_ELEMENTS(pair); i++) {
+                int r = nb_join_files_read(files, pair[i]);
+
+                if (r < 0)
+                        return r;
+                if (files->found[pair[i]] >= 0 ? !nb_join_files_is_ours(files, pair[i])
+                                               : !is_supervised_lost(files, pair[i]))
+                        return 0;
+        }
+        return 1;
 }
 
 static int build_link(struct nb_join_files *files, struct nb_swap *file) {
         nb_buffer_append_string(&file->text, files->record.certificate);
         return files->pem_name[0] || (files->node && files->node->present.is_link_lost);
-}
-
-/* A repair leaves a kubeconfig that can be used alone. */
-static bool is_kubeconfig_lost(const struct nb_join_files *files) {
-        return files->node->inspection.state == NB_NODE_STATE_WITHOUT_KUBECONFIG;
 }
 
 /* The CA last seen: if somebody else has changed the CA file, a CA that they removed does not come
@@ -118,13 +156,10 @@ static bool adopt_ca(struct nb_join_files *files) {
         return true;
 }
 
-/* The CA file may be that of another program, if the kubeconfig is. */
 static int build_ca(struct nb_join_files *files, struct nb_swap *file) {
         if (!files->record.ca)
                 return 0;
-        if (files->pass == NB_PASS_REPAIR &&
-            ((!is_kubeconfig_lost(files) && !nb_join_files_is_ours(files, NB_FILE_KUBECONFIG)) ||
-             adopt_ca(files)))
+        if (files->pass == NB_PASS_REPAIR && (!is_join_in_use(files) || adopt_ca(files)))
                 return 0;
         nb_buffer_append_string(&file->text, files->record.ca);
         return 1;
@@ -245,6 +280,7 @@ int nb_join_files_read(struct nb_join_files *files, enum nb_join_file i) {
         const char *path = files->files[i].path;
         int root_fd = files->context->root_fd;
 
+        nb_secret_done(&files->present[i]);
         files->found[i] = S_ISLNK(files->files[i].mode)
                                   ? read_link(root_fd, path, &files->present[i])
                                   : nb_path_read(root_fd, path, NB_KUBECONFIG_MAX,
@@ -265,6 +301,11 @@ bool nb_join_files_is_ours(const struct nb_join_files *files, enum nb_join_file 
         /* kubelet's rotation replaces the link. */
         return i == NB_FILE_LINK || nb_join_file_rows[i].is_own ||
                is_hash_ours(files->previous, present);
+}
+
+bool nb_join_files_has_serving_link(const struct nb_join_files *files) {
+        return files->found[NB_FILE_SERVING_CERTIFICATE] >= 0 &&
+               nb_join_files_is_ours(files, NB_FILE_SERVING_CERTIFICATE);
 }
 
 /* Nothing is lost if it is replaced. After a power cut, a file may be empty or hold only NULs. */

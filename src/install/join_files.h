@@ -5,7 +5,8 @@
  * The files of a join: one table, and one pass over it that compares, stages, publishes and, if a
  * step fails, undoes. A join, a refresh and a repair use it; reset removes the same files in
  * reverse order. Except for what came from the network (certificates, kubelet's configuration),
- * every file is built from the record of the join, so that a lost one can be written again.
+ * every file is built from the record of the join, so that a lost one can be written again. (The
+ * client CA of k3s is beside kubelet's certificate.)
  *
  * Each step is durable before the next:
  *
@@ -105,6 +106,9 @@ int nb_join_files_read(struct nb_join_files *files, enum nb_join_file i);
 
 /* Whether what was read is what the last join, or a later pass, has written. */
 bool nb_join_files_is_ours(const struct nb_join_files *files, enum nb_join_file i);
+
+/* Whether kubelet.crt, which was read, leads to the serving certificate of a join. */
+bool nb_join_files_has_serving_link(const struct nb_join_files *files);
 
 /* One pass: writes each file that the table wants and that differs, and returns 1; 0 if a refresh
  * has nothing to write. NB_TARGET_UNWRITABLE, NB_DIRECTORY_MISSING. */

@@ -35,7 +35,8 @@ static int open_files(const struct nb_context *context, const struct nb_node *no
                 return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0,
                                       "this machine has not joined: %s", node->inspection.detail);
         files = nb_join_files_new(context, NB_PASS_REFRESH, record);
-        if (!files || nb_join_files_read(files, NB_FILE_KUBECONFIG) < 0)
+        if (!files || nb_join_files_read(files, NB_FILE_KUBECONFIG) < 0 ||
+            nb_join_files_read(files, NB_FILE_SERVING_CERTIFICATE) < 0)
                 return nb_failure_set_memory(f);
         if (!nb_join_files_is_ours(files, NB_FILE_KUBECONFIG))
                 return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0,
@@ -50,11 +51,12 @@ static int open_files(const struct nb_context *context, const struct nb_node *no
 }
 
 /*
- * Whether kubelet's serving certificate, if a join has written it, is for an address that this
- * machine no longer has, or not for those of node-ip. Decided here, so that the network side gets
- * kubelet's key only for a renewal.
+ * Whether kubelet's serving certificate, if a join has written it, is lost, is for an address that
+ * this machine no longer has, or not for those of node-ip. Decided here, so that the network side
+ * gets kubelet's key only for a renewal.
  */
-static bool is_serving_stale(const struct nb_context *context) {
+static bool is_serving_stale(const struct nb_join_files *files) {
+        const struct nb_context *context = files->context;
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         _cleanup_(nb_buffer_done) struct nb_buffer own = NB_BUFFER_INIT(NB_ADDRESSES_MAX);
@@ -66,8 +68,12 @@ static bool is_serving_stale(const struct nb_context *context) {
         snprintf(path, sizeof(path), "%s/" NB_STORE_SERVING,
                  context->settings.certificate_directory);
         if (nb_path_read(context->root_fd, path, NB_HANDOFF_MAX, &pem) < 0 ||
-            nb_certificates_parse(pem.data, pem.len, true, &chain) < 0)
-                return false;
+            nb_certificates_parse(pem.data, pem.len, true, &chain) < 0) {
+                if (nb_join_files_has_serving_link(files))
+                        nb_log(LOG_NOTICE, NB_NONE,
+                               "kubelet's serving certificate '%s' is lost or damaged", path);
+                return nb_join_files_has_serving_link(files);
+        }
         nb_settings_node_ips(&context->settings, node_ips);
         for (const char *rest = node_ips; nb_node_ips_next(&rest, name);) {
                 if (nb_certificate_is_for(chain, name))
@@ -94,12 +100,13 @@ static bool is_serving_stale(const struct nb_context *context) {
 }
 
 /* k3s has no cluster-info, so there is nothing else to refresh. */
-static bool is_renewal_due(const struct nb_context *context, const struct nb_present *present) {
+static bool is_renewal_due(const struct nb_join_files *files) {
+        const struct nb_present *present = &files->node->present;
         time_t not_after = nb_certificate_not_after(present->chain, 0),
                renewal = nb_record_renewal(&present->record, not_after);
         char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
 
-        if (context->now >= renewal || is_serving_stale(context))
+        if (files->context->now >= renewal || is_serving_stale(files))
                 return true;
         nb_time_format(renewal, from);
         nb_time_format(not_after, until);
@@ -128,7 +135,7 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_node *node, boo
         is_supervised = nb_record_is_by_supervisor(&present->record);
         if (is_supervised)
                 nb_log_field(NB_FIELD_CLUSTER, "k3s");
-        if (is_supervised && !is_renewal_due(context, present)) {
+        if (is_supervised && !is_renewal_due(files)) {
                 if (context->settings.n_endpoints < 2)
                         return 0;
                 refresh = NB_REFRESH_SERVER;

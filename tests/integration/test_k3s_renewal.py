@@ -118,10 +118,12 @@ def test_node_of_an_earlier_version(world):
     machine = joined_long_ago(world)
     for path in (CERTIFICATE, KEY, SERVING, CLIENT_CA):
         machine.target(path).unlink()
-    for path in (CERTIFICATE, KEY):
-        machine.put(path, path)
+    own = pki.CA("kubelet").serving()
+    for path, text in zip((CERTIFICATE, KEY), own.pair):
+        machine.put(path, text)
+    before = contents(machine)
     refresh(machine).joined()
-    assert machine.read(CERTIFICATE) == CERTIFICATE and machine.read(KEY) == KEY and not machine.target(SERVING).exists()
+    assert all(contents(machine)[path] == before[path] for path in (CERTIFICATE, KEY)) and not machine.target(SERVING).exists()
     assert machine.target(CLIENT_CA).exists() and record(machine)["refreshedAt"]
 
 

@@ -10,7 +10,9 @@ import pytest
 from common import pki
 from common.machine import HEADER, Machine, to_yaml
 from .crash import points, put_back, save, traced
-from .installed import FLAGS, INSTANCE, contents, snapshot
+from .installed import FLAGS, INSTANCE, contents, snapshot, status
+from .k3s_joined import CERTIFICATE, CLIENT_CA, KEY, RESTART, SERVING, OldWorld, joined_long_ago, pair, refresh
+from .kubelet_config import CONFIG, config_map
 
 OLD = Machine.KUBECONFIG + ".old"
 LOST = {"missing": None, "empty": b"", "zeros of a power cut": b"\0" * 512, "cut short": b"apiVersion: v1\nkind: Config\nclusters:\n- name: def",
@@ -18,10 +20,10 @@ LOST = {"missing": None, "empty": b"", "zeros of a power cut": b"\0" * 512, "cut
         "names another file": b"kind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {user: b}}]\nusers: [{name: b, user: {client-certificate: /x}}]\n"}
 
 
-def lose(machine, damage):
-    machine.target(Machine.KUBECONFIG).unlink()
+def lose(machine, damage, path=Machine.KUBECONFIG):
+    machine.target(path).unlink()
     if damage is not None:
-        machine.put(Machine.KUBECONFIG, damage)
+        machine.put(path, damage)
 
 
 def joined(world, **settings):
@@ -58,9 +60,7 @@ def test_each_file(world, path, damage):
     """Another program's arguments and endpoint look the same as damaged ones, so they stay."""
     machine = joined(world)
     before = contents(machine)
-    machine.target(path).unlink()
-    if DAMAGES[damage] is not None:
-        machine.put(path, DAMAGES[damage])
+    lose(machine, DAMAGES[damage], path)
     if damage == "damaged" and path in (FLAGS, INSTANCE):
         before[path] = DAMAGES[damage]
     run = machine.install().joined()
@@ -72,13 +72,77 @@ def test_each_file(world, path, damage):
     assert snapshot(machine.root) == files
 
 
+@pytest.fixture
+def k3s(tmp_path):
+    world = OldWorld(tmp_path)
+    yield world
+    world.close()
+    world.check()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("path", [CLIENT_CA, CERTIFICATE, KEY])
+def test_each_file_of_k3s(k3s, path, damage):
+    """What is not PEM is nobody's."""
+    machine = joined_long_ago(k3s, days=0)
+    before = contents(machine)
+    lose(machine, DAMAGES[damage], path)
+    run = machine.install().joined()
+    after = contents(machine)
+    after.pop(f"{path}.old", None)
+    assert after == before and k3s.server.requests == [] and f"'/{path}' was written again" in run.stderr
+    assert "it is renewed from" in refresh(machine).stderr
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_serving_certificate_of_k3s(k3s, damage):
+    """Only the supervisor has another one: the next refresh renews it, and with it kubelet's certificate."""
+    machine = joined_long_ago(k3s, days=0)
+    lose(machine, DAMAGES[damage], SERVING)
+    before = contents(machine)
+    machine.install().joined()
+    assert contents(machine) == before and machine.gate().exit == 0
+    run = refresh(machine).joined()
+    assert f"serving certificate '/{SERVING}' is lost or damaged" in run.stderr and "was renewed by the supervisor" in run.stderr
+    pair(machine)
+    assert machine.read(RESTART) and "it is renewed from" in refresh(machine).stderr
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_certificate(world, damage):
+    """Its key is nowhere else: the machine joins again, for which it needs a token."""
+    machine = world.machine
+    machine.unit().joined()
+    [path] = [path for path in machine.target_names() if path.startswith(Machine.PKI + "/kubelet-client-2")]
+    lose(machine, DAMAGES[damage], path)
+    before = contents(machine)
+    token = machine.credentials / "node-bootstrap.token"
+    token.rename(machine.path / "token")
+    machine.unit().failed("token-missing", 66)
+    assert contents(machine) == before and machine.gate().exit == 1
+    found = json.loads(status(machine, "--json").stdout)
+    assert (found["state"], found["code"], found["joined"]) == ("unusable", "join-needed", False) and f"{machine.root}/{Machine.CURRENT}" in found["message"]
+    (machine.path / "token").rename(token)
+    assert "joining again" in machine.unit().joined().stderr and machine.gate().exit == 0
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_configuration_of_kubelet(world, damage):
+    """A missing one is read from the cluster. Any other one is the administrator's: kubelet refuses it, and `status` repeats kubelet's words."""
+    world.server.on("other", lambda request: config_map())
+    machine = joined(world, kubelet={"configFrom": "cluster"})
+    before = contents(machine)
+    lose(machine, DAMAGES[damage], CONFIG)
+    machine.unit().joined()
+    assert contents(machine) == (before if DAMAGES[damage] is None else {**before, CONFIG: DAMAGES[damage]})
+    assert bool(world.server.requests) is (DAMAGES[damage] is None)
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_record(world, damage):
     """Nothing can be written without it, and nothing is changed."""
     machine = joined(world)
-    machine.target(Machine.RECORD).unlink()
-    if DAMAGES[damage] is not None:
-        machine.put(Machine.RECORD, DAMAGES[damage])
+    lose(machine, DAMAGES[damage], Machine.RECORD)
     before = contents(machine)
     machine.install().joined()
     assert contents(machine) == before and machine.gate().exit == 0

@@ -255,12 +255,40 @@ static void forgets_no_file_that_is_there(void **state) {
         folder_remove(&folder);
 }
 
+/* Whether kubelet.crt is the join's, so that a renewal may write the file that it leads to. */
+static void knows_its_serving_link(void **state) {
+        static const struct {
+                struct file file;
+                bool is_ours;
+        } rows[] = { { { PKI "/kubelet.crt", "kubelet-serving.pem", .is_link = true }, true },
+                     { { PKI "/kubelet.crt", "other.pem", .is_link = true }, false },
+                     { { PKI "/kubelet.crt", "kubelet-serving.pem" }, false },
+                     { { PKI "/kubelet.crt", NULL }, false } };
+        static const char target[] = "kubelet-serving.pem";
+
+        folder_skip_without_lookup();
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct nb_record record = { .n_hashes = 1 };
+                struct nb_join_files *files;
+
+                put_before(&(struct files_case){ "", .before = { rows[i].file } });
+                assert_int_equal(nb_sha256(target, strlen(target), record.hashes[0]), 0);
+                files = nb_join_files_new(&context, NB_PASS_REFRESH, &record);
+                assert_non_null(files);
+                assert_int_equal(nb_join_files_read(files, NB_FILE_SERVING_CERTIFICATE), 0);
+                assert_int_equal(nb_join_files_has_serving_link(files), rows[i].is_ours);
+                nb_join_files_freep(&files);
+                folder_remove(&folder);
+        }
+}
+
 int main(void) {
         prepare_context();
         CASES(cases, writes);
         CASES(cases, undoes);
         CASES(cases, completes);
         CASE(knows_its_own_files);
+        CASE(knows_its_serving_link);
         CASE(knows_older_arguments);
         CASE(forgets_no_file_that_is_there);
         return case_run("install join files");

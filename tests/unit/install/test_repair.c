@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "install/repair.h"
 #include "join_folder.h"
+#include "join_method/cluster_identity.h"
 
 #define ENDPOINTS(text) \
         "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ndiscovery:\n  endpoints: [" text "]" \
         "\n"
+
+#define SERVING_KEY PKI "/kubelet.key"
+#define SERVING_CERTIFICATE PKI "/kubelet.crt"
+#define SERVING "kubelet-serving.pem"
+#define PEM "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"
 
 struct repair_case {
         const char *name;
@@ -16,6 +22,7 @@ struct repair_case {
         bool is_recorded;
         const char *arguments; /* kubelet.extraArgs */
         bool is_recalled;      /* in a refresh */
+        bool is_supervised;    /* a supervisor of k3s has issued the certificate */
 };
 
 static struct repair_case cases[] = {
@@ -59,6 +66,22 @@ static struct repair_case cases[] = {
           .is_recorded = true, .arguments = "v=4" },
         { "other arguments, of a machine whose certificate has expired", NB_NODE_STATE_EXPIRED,
           true, .after = { ALL }, .endpoints = "10.0.0.1:6443", .arguments = "v=4" },
+        { "the links of a join through a supervisor are lost", NB_NODE_STATE_USABLE, true,
+          .before = { { SERVING_KEY, NULL }, { SERVING_CERTIFICATE, "" } },
+          .after = { { SERVING_KEY, SERVING }, { SERVING_CERTIFICATE, SERVING } },
+          .is_supervised = true },
+        { "a serving certificate of its own", NB_NODE_STATE_USABLE, true,
+          .before = { { SERVING_CERTIFICATE, PEM } },
+          .after = { { SERVING_CERTIFICATE, PEM }, { SERVING_KEY, NULL } }, .is_supervised = true },
+        { "a link to a key of its own", NB_NODE_STATE_USABLE, true,
+          .before = { { SERVING_KEY, "own.pem", .is_link = true } },
+          .after = { { SERVING_CERTIFICATE, NULL } }, .is_supervised = true },
+        { "links beside another program's kubeconfig", NB_NODE_STATE_USABLE, true,
+          .before = { { KUBECONFIG, "theirs" } },
+          .after = { { SERVING_KEY, NULL }, { SERVING_CERTIFICATE, NULL } },
+          .is_supervised = true },
+        { "links that no join has written", NB_NODE_STATE_USABLE, true,
+          .after = { { SERVING_KEY, NULL }, { SERVING_CERTIFICATE, NULL } } },
         { "other endpoints in the settings of another node", NB_NODE_STATE_OTHER_NODE, true,
           .after = { ALL }, .endpoints = "10.0.0.8:6443" },
 };
@@ -94,6 +117,8 @@ static void repairs(void **state) {
         set_settings(c);
         context.is_recalled = c->is_recalled;
         node.present.has_record = read_previous(&node.present.record) > 0;
+        if (c->is_supervised)
+                NB_TEXT_COPY(node.present.record.join_method, NB_CLUSTER_IDENTITY_K3S);
         assert_true(nb_repair(&context, &node, &f) >= 0);
         nb_settings_init(&context.settings);
         for (const struct file *file = c->after; file->path; file++)
