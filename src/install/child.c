@@ -232,9 +232,12 @@ int nb_runner_begin(const struct nb_state *state, const char *program, bool is_s
         const struct sigaction by_default = { .sa_handler = SIG_DFL };
         struct runner runner = { .state = state, .program = program, .is_service = is_service };
         sigset_t blocked, before;
-        int pair[2], r;
+        /* The runner inherits which processes hang in a file system. */
+        int pair[2], r = is_service ? nb_alone_verify(0, f) : 0;
         pid_t pid;
 
+        if (r < 0)
+                return r;
         sigemptyset(&blocked);
         sigaddset(&blocked, SIGINT);
         sigaddset(&blocked, SIGTERM);

@@ -47,8 +47,8 @@ struct nb_runner {
 };
 
 /* `state` belongs to the user of the children, which execute `program`. `is_service`: the control
- * group of this process is that of the service. Afterwards, this process is confined
- * (install/confine.h). NB_INTERNAL. */
+ * group of this process is that of the service, where it must be alone (install/alone.h).
+ * Afterwards, this process is confined (install/confine.h). NB_INTERNAL, NB_NOT_ALONE. */
 int nb_runner_begin(const struct nb_state *state, const char *program, bool is_service,
                     struct nb_runner *ret_runner, struct nb_failure *f);
 

@@ -278,9 +278,6 @@ static int begin_runner(const struct arguments *arguments, struct nb_failure *f)
         if (arguments->runner->pid > 0)
                 return 0;
         r = nb_state_open(&state, f);
-        /* The runner inherits which processes hang in a file system. */
-        if (r >= 0 && !arguments->root)
-                r = nb_alone_verify(0, f);
         if (r < 0)
                 return r;
         /* Only tests run a child with --root. */

@@ -11,11 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "case.h"
+#include "folder.h"
 #include "install/alone.h"
+#include "install/child.h"
+#include "install/state_directory.h"
 #include "os/clock.h"
 #include "os/process.h"
+#include "systemd/log.h"
 
 #define UNIT "/system.slice/node-bootstrap.service"
 
@@ -262,6 +267,56 @@ static bool judge_many_hung_processes(void) {
         return true;
 }
 
+static struct folder folder;
+
+static void no_name(_unused_ void *userdata) {
+}
+
+/* Returns the status of a child with this script, after one of root has begun to hang. */
+static int run_beside_hung_process(const char *script) {
+        struct nb_child child = { .kind = NB_CHILD_JOIN,
+                                  .timeout_ms = NB_TIME_INFINITE,
+                                  .sources_fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
+                                  .on_status = no_name };
+        char state_path[PATH_MAX], program[PATH_MAX];
+        struct nb_state state = { .fd = -1 };
+        struct nb_runner runner = { .fd = -1 };
+        struct nb_child_end end = { .status = -1 };
+        struct nb_failure f = { 0 };
+
+        folder_put(&folder, "/program", script);
+        folder_put(&folder, "/state/other", "");
+        folder_locate(&folder, "/state", state_path);
+        folder_locate(&folder, "/program", program);
+        if (fchmodat(folder.fd, "program", 0755, 0) < 0 ||
+            setenv("STATE_DIRECTORY", state_path, 1) < 0 || nb_state_open(&state, &f) < 0 ||
+            ptrace(PTRACE_SEIZE, start_sleeper(0), NULL, PTRACE_O_TRACEEXIT) < 0 ||
+            nb_runner_begin(&state, program, true, &runner, &f) < 0 ||
+            nb_child_run(&runner, &child, &end, &f) < 0)
+                return -1;
+        nb_runner_done(&runner);
+        nb_state_done(&state);
+        return end.status;
+}
+
+/* What hangs before the runner begins is not what the child has left. */
+static bool judge_runner(void) {
+        int error_fd = nb_memory_file_open("standard error"), before = dup(STDERR_FILENO), status;
+        char text[4096] = "";
+
+        nb_log_init("test");
+        folder_make(&folder);
+        EXPECT(dup2(error_fd, STDERR_FILENO) == STDERR_FILENO);
+        status = run_beside_hung_process("#!/bin/sh\nexit 3\n");
+        EXPECT(dup2(before, STDERR_FILENO) == STDERR_FILENO);
+        EXPECT(pread(error_fd, text, sizeof(text) - 1, 0) > 0);
+        folder_remove(&folder);
+        EXPECT(status == 3);
+        EXPECT(strstr(text, "of root in the control group"));
+        EXPECT(!strstr(text, "join left processes"));
+        return true;
+}
+
 /* As in a shell, or in a container: a process of root is not of this program. */
 static bool judge_foreign_group(void) {
         struct nb_failure f = { 0 };
@@ -298,6 +353,7 @@ static struct group_case group_cases[] = {
         { "a hung process is not waited for", "node-bootstrap-refresh.service",
           judge_hung_process },
         { "many hung processes", "node-bootstrap.service", judge_many_hung_processes },
+        { "a process hung before the runner began", "node-bootstrap.service", judge_runner },
         { "the group of another service", "ssh.service", judge_foreign_group },
         { "a group whose name ends alike", "x-node-bootstrap.service", judge_foreign_group },
         { "the parent is in the group", "node-bootstrap.service", judge_parent },
