@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "case.h"
 #include "cli/setup/setup_internal.h"
@@ -310,10 +314,99 @@ static void orders(void **state) {
         nb_setup_plan_done(&plan);
 }
 
+/* --- The service --- */
+
+struct service_row {
+        const char *name;
+        const char *active; /* as systemd says */
+        bool is_joined, is_kubeconfig_lost, is_flags_file_due, is_changed, is_start_unwanted;
+        const char *expected; /* in parentheses: already so */
+        enum nb_code obstacle;
+};
+
+static struct service_row service_rows[] = {
+        { "a stopped service", "inactive", .is_changed = true, .expected = "enable start" },
+        { "a failed one, with the same settings", "failed", .expected = "enable start" },
+        { "no start is wanted", "inactive", .is_changed = true, .is_start_unwanted = true,
+          .expected = "enable" },
+        { "one that joins, with the same settings", "activating", .expected = "enable (start)" },
+        { "one that joins, with other settings", "activating", .is_changed = true,
+          .expected = "enable restart" },
+        { "one whose machine must join again", "active", .expected = "enable restart" },
+        { "one whose machine has joined", "active", .is_joined = true, .is_changed = true,
+          .expected = "enable" },
+        { "one whose machine lacks its kubeconfig", "active", .is_joined = true,
+          .is_kubeconfig_lost = true, .expected = "enable reload" },
+        { "one whose machine gets other arguments", "active", .is_joined = true,
+          .is_flags_file_due = true, .expected = "enable reload" },
+        { "one that is masked", "inactive", .is_changed = true, .expected = "",
+          .obstacle = NB_UNIT_MASKED },
+        { "one that does not exist", "inactive", .is_changed = true, .expected = "",
+          .obstacle = NB_UNIT_MISSING },
+        { "one that has another obstacle, which the changes may remove", "failed",
+          .is_changed = true, .expected = "enable start", .obstacle = NB_TOKEN_MISSING },
+};
+
+static const char *const action_names[_NB_SETUP_ACTION_N] = {
+        "create", "write", "remove", "enable", "start", "restart", "reload",
+};
+
+static void list_jobs(const struct service_row *row, char *ret, size_t size) {
+        const struct nb_setup_wanted wanted = { .is_start_unwanted = row->is_start_unwanted };
+        static struct nb_setup_found found;
+        static struct nb_setup_plan plan = NB_SETUP_PLAN_INIT;
+        struct nb_failure f = { 0 };
+        size_t len = 0;
+        int r;
+
+        if (row->obstacle != NB_NONE)
+                (void)nb_failure_set(&found.state.obstacle, row->obstacle, 0, "the reason");
+        found.is_joined = row->is_joined;
+        found.state.kind = row->is_kubeconfig_lost ? NB_MACHINE_WITHOUT_KUBECONFIG
+                                                   : NB_MACHINE_JOINED;
+        plan.is_flags_file_due = row->is_flags_file_due;
+        plan.is_changed = row->is_changed;
+        (void)snprintf(plan.service.active, sizeof(plan.service.active), "%s", row->active);
+        r = nb_setup_plan_service(&wanted, &found, &plan, &f);
+        for (unsigned i = 0; i < plan.n_changes; i++) {
+                const struct nb_setup_change *change = &plan.changes[i];
+
+                len += (size_t)snprintf(ret + len, size - len,
+                                        change->is_already_so ? "%s(%s)" : "%s%s", i > 0 ? " " : "",
+                                        action_names[change->action]);
+        }
+        /* Nothing is written if systemd cannot start it. */
+        if (r < 0 && (f.code != row->obstacle || !strstr(f.detail, "the reason; nothing was ")))
+                (void)snprintf(ret + len, size - len, "%s", f.detail);
+}
+
+/* Without systemd, as in an image, so that the test says what it would answer. */
+static void plans_service(void **state) {
+        const struct service_row *row = *state;
+        char root[] = "/tmp/nb-setup-XXXXXX", text[256] = "";
+        int status;
+        pid_t pid;
+
+        assert_non_null(mkdtemp(root));
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                if ((geteuid() != 0 && unshare(CLONE_NEWUSER) < 0) || chroot(root) < 0 ||
+                    chdir("/") < 0)
+                        _exit(2);
+                list_jobs(row, text, sizeof(text));
+                _exit(strcmp(text, row->expected) != 0 && fprintf(stderr, "%s\n", text) > 0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(rmdir(root), 0);
+        assert_int_equal(status, 0);
+}
+
 int main(void) {
         CASES(force_rows, finds_what_is_in_force);
         CASES(setting_rows, compares_settings);
         CASES(secret_rows, compares_secret);
         CASES(order_rows, orders);
+        CASES(service_rows, plans_service);
         return case_run("setup_plan");
 }

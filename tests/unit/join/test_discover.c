@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "join/endpoints.h"
+#include "join/other_server.h"
 #include "join_server.h"
 #include "kube_calls/cluster_calls.h"
 
@@ -140,6 +141,54 @@ static void races_endpoints(void **state) {
         end();
 }
 
+static struct other_case {
+        const char *name;
+        int status;           /* of the other server */
+        bool is_present;      /* kubelet's server is the one that answers */
+        bool is_untrusted;    /* the machine has another CA */
+        unsigned n_endpoints; /* kubelet's own, then the other one */
+        int r;
+        enum nb_code code;
+} others[] = {
+        { "kubelet's server answers", 200, true, false, 2, 0, NB_NONE },
+        { "kubelet's server answers with an error", 403, true, false, 2, 0, NB_NONE },
+        { "another one is listed", 200, false, false, 2, 1, NB_NONE },
+        { "another one answers with an error", 403, false, false, 2, 1, NB_NONE },
+        { "another one of another CA", 200, false, true, 2, -EPROTO, NB_REFRESH_UNFINISHED },
+        { "no other one is listed", 200, false, false, 1, -EPROTO, NB_REFRESH_UNFINISHED },
+};
+
+/* The kubelet of a node of k3s has one server. */
+static void finds_another_server(void **state) {
+        const struct other_case *c = *state;
+        struct server_answer answers[] = { { "GET /ping ", c->status, "pong", .is_repeated = true },
+                                           { 0 } };
+        struct pki_cert stranger = pki_make(&(struct pki_options){ .dn = "CN=x", .is_ca = true });
+        struct nb_cluster present = server_cluster(&server), other = { 0 };
+        int r;
+
+        begin(NB_METHOD_K3S, answers);
+        settings.endpoints[1] = present.server;
+        if (!c->is_present)
+                present.server.port = 1; /* where nobody listens */
+        if (c->is_untrusted)
+                present.ca = stranger.pem;
+        settings.endpoints[0] = present.server;
+        settings.n_endpoints = c->n_endpoints;
+        r = nb_find_other_server(&present, &settings, nb_now_ms() + 1500, &other, &f);
+        assert_int_equal(r < 0 ? -EPROTO : r, c->r);
+        assert_int_equal(f.code, c->code);
+        if (r > 0) {
+                assert_int_equal(other.server.port, server.port);
+                assert_string_equal(other.ca, present.ca);
+        } else
+                assert_null(other.ca);
+        assert_null(strstr(server_log(&server), "Authorization"));
+        nb_cluster_done(&other);
+        end();
+        pki_done(&stranger);
+}
+
 int main(void) {
         int r;
 
@@ -151,6 +200,7 @@ int main(void) {
         CASE(discovers_by_hash);
         CASE(newer_cluster_info_is_fetched);
         CASES(races, races_endpoints);
+        CASES(others, finds_another_server);
         r = case_run("join discover");
         server_stop(&server);
         pki_done(&node);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -114,8 +115,22 @@ static void secrets_are_forgotten(void **state) {
         nb_context_done(&context);
 }
 
+/* A reset must not report that nothing is left while unread settings may name other files. */
+static void unread_settings_may_name_a_join(void **state) {
+        struct nb_context context = { 0 };
+        struct nb_failure f = { 0 };
+
+        assert_int_equal(nb_context_verify_join(&context, &f), 0);
+        assert_int_equal(f.code, NB_NONE);
+        (void)nb_failure_set(&context.unread, NB_SETTINGS_UNREADABLE, EIO, "cannot read 'a'");
+        assert_int_equal(nb_context_verify_join(&context, &f), -EIO);
+        assert_int_equal(f.code, NB_RESET_UNFINISHED);
+        assert_non_null(strstr(f.detail, "cannot read 'a'"));
+}
+
 int main(void) {
         CASES(cases, settles);
         CASE(secrets_are_forgotten);
+        CASE(unread_settings_may_name_a_join);
         return case_run("node state context");
 }

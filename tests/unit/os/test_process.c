@@ -262,6 +262,17 @@ static void tries_in_another_process(void **state) {
         assert_int_equal(waitpid(-1, NULL, 0), -1);
 }
 
+/* As many as nb_process_try() leaves itself, each of which uses up a part of TasksMax=. */
+static void starts_none_beside_many_of_earlier_runs(void **state) {
+        nb_process_note_left(7);
+        assert_int_equal(nb_process_try(end, NULL, NB_PROCESS_TIMEOUT_MS), 0);
+        nb_process_note_left(8);
+        assert_int_equal(nb_process_try(end, NULL, NB_PROCESS_TIMEOUT_MS), -ETIMEDOUT);
+        assert_int_equal(nb_process_count_left(), 0);
+        nb_process_note_left(0);
+        assert_int_equal(nb_process_try(end, NULL, NB_PROCESS_TIMEOUT_MS), 0);
+}
+
 static void speak(void *userdata) {
         assert_true(write(STDOUT_FILENO, "x", 1) == 1);
 }
@@ -322,6 +333,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(tells_status_and_last_line),
                 cmocka_unit_test(tries_in_another_process),
+                cmocka_unit_test(starts_none_beside_many_of_earlier_runs),
                 cmocka_unit_test(gives_no_stream_to_another_process),
                 cmocka_unit_test(gives_no_descriptor_to_another_process),
                 cmocka_unit_test(does_not_wait_for_one_that_lives_on),
