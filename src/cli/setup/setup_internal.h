@@ -317,15 +317,17 @@ struct nb_setup_reasons {
         bool is_printed[_NB_CODE_N];
         enum nb_code printed, seen; /* the last one; at the last look */
         char printed_detail[NB_FAILURE_DETAIL_MAX], seen_detail[NB_FAILURE_DETAIL_MAX];
-        unsigned n_seen; /* in so many looks, without a break */
+        unsigned n_seen;         /* in so many looks, without a break */
+        char csr[NB_FIELD_SIZE]; /* that was seen last; "" */
 };
 
-/* Whether a reason (NB_NONE: there is none) must be printed at this look: the first of its code;
- * and one that is not the last printed one after this many looks without a break, since those of
- * two endpoints may alternate for days. */
+/* Whether a reason (NB_NONE: there is none) must be printed at this look: the first of its code for
+ * each CSR ("": none yet), whose name somebody may have to type; and one that is not the last
+ * printed one after this many looks without a break, since those of two endpoints may alternate for
+ * days. */
 #define NB_SETUP_REASON_LOOKS 60
-bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code,
-                            const char *detail);
+bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code, const char *detail,
+                            const char *csr);
 
 /* Makes the planned changes of the service, and watches this machine for what is to be waited for.
  * The exit status, or the failure of the service or of kubelet, NB_SETUP_UNFINISHED,

@@ -54,13 +54,17 @@ static void print_line(char mark, const char *text, const struct nb_last *last) 
         fflush(stdout);
 }
 
-bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code,
-                            const char *detail) {
+bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code, const char *detail,
+                            const char *csr) {
         bool is_same = code == reasons->seen && !strcmp(detail, reasons->seen_detail);
 
         reasons->n_seen = is_same ? reasons->n_seen + 1 : 1;
         reasons->seen = code;
         NB_TEXT_COPY_LINE(reasons->seen_detail, detail);
+        if (csr[0] && strcmp(csr, reasons->csr) != 0) {
+                memset(reasons->is_printed, 0, sizeof(reasons->is_printed));
+                NB_TEXT_COPY_LINE(reasons->csr, csr);
+        }
         if (code == NB_NONE ||
             (reasons->is_printed[code] &&
              (reasons->n_seen != NB_SETUP_REASON_LOOKS ||
@@ -77,7 +81,7 @@ static void print_wait(struct watch *watch, const struct nb_last *last) {
         enum nb_code code = nb_last_is(last, NB_LAST_FAILED) ? NB_NONE
                                                              : nb_failure_find(last->code);
 
-        if (nb_setup_reason_is_due(&watch->reasons, code, last->detail))
+        if (nb_setup_reason_is_due(&watch->reasons, code, last->detail, last->fields[NB_FIELD_CSR]))
                 print_line(' ', last->detail, last);
 }
 
