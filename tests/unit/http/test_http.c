@@ -246,6 +246,30 @@ static void failure_after_a_move(void **state) {
         end(&fixture);
 }
 
+/* How long it took is logged once, not with each request on the same connection. */
+static void a_connection_is_told_once(void **state) {
+        static const struct nb_http_reply first = { .kind = NB_HTTP_OPENED,
+                                                    .connection = { .begin_usec = 7 } },
+                                          second = { .kind = NB_HTTP_OPENED };
+        struct nb_http_connection found;
+        struct fixture fixture;
+        int fd;
+
+        begin(&fixture);
+        fd = play_worker(fixture.transfer);
+        assert_false(nb_http_take_connection(fixture.http, &found));
+        assert_int_equal(send(fd, &first, sizeof(first), 0), sizeof(first));
+        assert_int_equal(send(fd, &second, sizeof(second), 0), sizeof(second));
+        nb_http_transfer_take_reply(fixture.transfer);
+        nb_http_transfer_take_reply(fixture.transfer);
+        assert_true(nb_http_take_connection(fixture.http, &found));
+        assert_int_equal(found.begin_usec, 7);
+        assert_false(nb_http_take_connection(fixture.http, &found));
+        assert_int_equal(found.begin_usec, 0);
+        (void)close(fd);
+        end(&fixture);
+}
+
 static void worker_that_dies(void **state) {
         static const struct {
                 int signal;
@@ -544,6 +568,7 @@ int main(void) {
                 cmocka_unit_test(failure_after_a_move),
                 cmocka_unit_test(worker_that_reads_nothing),
                 cmocka_unit_test(worker_that_dies),
+                cmocka_unit_test(a_connection_is_told_once),
                 cmocka_unit_test(parent_ends_what_is_late),
                 cmocka_unit_test(parent_ends_a_flood),
                 cmocka_unit_test(status_that_changes),

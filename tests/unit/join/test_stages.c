@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "join_server.h"
+#include "os/addresses.h"
 #include "state_files/handoff.h"
 
 /* --- Texts of the API server --- */
@@ -318,6 +319,31 @@ static void all_stages_run(void **state) {
         begin_again();
 }
 
+/* Of what the name of the node resolves to, only what is this machine's. */
+static void finds_its_own_addresses(void **state) {
+        struct nb_buffer own = NB_BUFFER_INIT(NB_ADDRESSES_MAX);
+        char address[INET6_ADDRSTRLEN] = "";
+
+        begin(NB_METHOD_K3S, (struct server_answer[]){ { 0 } });
+        join.node_name = "192.0.2.1"; /* of nobody (RFC 5737) */
+        nb_join_find_named_ips(&join);
+        assert_string_equal(join.named_ips, "");
+        assert_int_equal(nb_addresses_read(&own), 0);
+        if (own.len > 0)
+                (void)snprintf(address, sizeof(address), "%.*s", (int)strcspn(own.data, "\n"),
+                               own.data);
+        join.node_name = address[0] ? address : "127.0.0.1";
+        nb_join_find_named_ips(&join);
+        assert_string_equal(join.named_ips, address);
+        /* Not once there is a key, which the process that resolves could read. */
+        join.named_ips[0] = '\0';
+        assert_int_equal(nb_key_import(node.key_pem, strlen(node.key_pem), &join.key), 0);
+        nb_join_find_named_ips(&join);
+        assert_string_equal(join.named_ips, "");
+        nb_buffer_done(&own);
+        end();
+}
+
 int main(void) {
         int r;
 
@@ -330,6 +356,7 @@ int main(void) {
         CASES(awaits, awaits_certificate);
         CASE(the_reason_is_asked_for);
         CASE(a_supervisor_issues);
+        CASE(finds_its_own_addresses);
         CASE(the_handoff_is_what_install_reads);
         CASE(all_stages_run);
         r = case_run("join stages");
