@@ -74,7 +74,7 @@ static struct json_case jsons[] = {
         { "a join that is done",
           { .state = NB_LAST_JOINED, .since = "2026-01-02T03:04:05Z" },
           &joined,
-          "{\"lastJoin\":{\"outcome\":\"done\",\"error\":null,\"message\":null,"
+          "{\"lastJoin\":{\"outcome\":\"done\",\"code\":null,\"message\":null,"
           "\"waitingSince\":null,\"durationUsec\":2000000,\"stages\":["
           "{\"stage\":\"discover\",\"durationUsec\":20000},"
           "{\"stage\":\"request\",\"durationUsec\":10000},"
@@ -90,17 +90,17 @@ static struct json_case jsons[] = {
             .detail = "it is \"pending\"",
             .since = "2026-01-02T03:04:05Z" },
           &joined,
-          "{\"lastJoin\":{\"outcome\":\"under-way\",\"error\":\"csr-pending\","
+          "{\"lastJoin\":{\"outcome\":\"under-way\",\"code\":\"csr-pending\","
           "\"message\":\"it is \\\"pending\\\"\",\"waitingSince\":\"2026-01-02T03:04:05Z\"}}" },
         { "a join that waits for nothing",
           { .state = NB_LAST_JOINING, .since = "2026-01-02T03:04:05Z" },
           NULL,
-          "{\"lastJoin\":{\"outcome\":\"under-way\",\"error\":null,\"message\":null,"
+          "{\"lastJoin\":{\"outcome\":\"under-way\",\"code\":null,\"message\":null,"
           "\"waitingSince\":null}}" },
         { "a failure",
           { .state = NB_LAST_FAILED, .code = "csr-denied", .detail = "no" },
           NULL,
-          "{\"lastJoin\":{\"outcome\":\"failed\",\"error\":\"csr-denied\",\"message\":\"no\","
+          "{\"lastJoin\":{\"outcome\":\"failed\",\"code\":\"csr-denied\",\"message\":\"no\","
           "\"waitingSince\":null}}" },
 };
 
