@@ -145,7 +145,7 @@ def dead_automount(folder):
     libc = ctypes.CDLL(None, use_errno=True)
     folder.mkdir()
     reader, writer = os.pipe()
-    if libc.mount(b"auto", bytes(folder), b"autofs", 0, b"fd=%d,pgrp=%d,minproto=5,maxproto=5,direct" % (writer, os.getpgrp())) < 0:
+    if libc.mount(b"auto", bytes(folder), b"autofs", 0, b"fd=%d,minproto=5,maxproto=5,direct" % writer) < 0:
         raise OSError(ctypes.get_errno(), "mount")
     try:
         yield folder
