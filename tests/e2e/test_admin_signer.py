@@ -10,8 +10,7 @@ import pytest
 from common.wait import until
 from .harness import controlplane
 
-UNATTENDED = "*,-bootstrapsigner,-tokencleaner,-csrapproving"
-ATTENDED = "*,bootstrapsigner,tokencleaner,-csrapproving"
+ATTENDED = (*controlplane.UNATTENDED, "bootstrapsigner", "tokencleaner")
 PARTS = "--parts=signer,cleaner"
 
 
@@ -33,7 +32,7 @@ def native(cluster):
     try:
         yield
     finally:
-        restart(UNATTENDED)
+        restart(controlplane.UNATTENDED)
 
 
 def version(cluster):
