@@ -125,31 +125,27 @@ def install_argv(machine, *words):
 
 
 @contextlib.contextmanager
+def mounted(folder, kind, options, *descriptors):
+    """A new folder with a file system of this kind, which is served as long as the descriptors are open. Needs root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    folder.mkdir()
+    if libc.mount(b"none", bytes(folder), kind, 0, options) < 0:
+        raise OSError(ctypes.get_errno(), f"mount {folder}")
+    try:
+        yield folder
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        libc.umount2(bytes(folder), 2)  # MNT_DETACH
+
+
 def hung_file_system(folder):
-    """A file system that nobody serves: only SIGKILL ends a call that waits for it, as with NFS. Needs root."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    folder.mkdir()
+    """A file system that nobody serves: only SIGKILL ends a call that waits for it, as with NFS."""
     fd = os.open("/dev/fuse", os.O_RDWR)
-    if libc.mount(b"hung", bytes(folder), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % fd) < 0:
-        raise OSError(ctypes.get_errno(), "mount")
-    try:
-        yield folder
-    finally:
-        os.close(fd)
-        libc.umount2(bytes(folder), 2)  # MNT_DETACH
+    return mounted(folder, b"fuse", b"fd=%d,rootmode=40000,user_id=0,group_id=0" % fd, fd)
 
 
-@contextlib.contextmanager
 def dead_automount(folder):
-    """An automount point whose file system is never mounted. Needs root."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    folder.mkdir()
+    """An automount point whose file system is never mounted."""
     reader, writer = os.pipe()
-    if libc.mount(b"auto", bytes(folder), b"autofs", 0, b"fd=%d,minproto=5,maxproto=5,direct" % writer) < 0:
-        raise OSError(ctypes.get_errno(), "mount")
-    try:
-        yield folder
-    finally:
-        os.close(reader)
-        os.close(writer)
-        libc.umount2(bytes(folder), 2)  # MNT_DETACH
+    return mounted(folder, b"autofs", b"fd=%d,minproto=5,maxproto=5,direct" % writer, reader, writer)
