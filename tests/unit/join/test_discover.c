@@ -172,7 +172,7 @@ static void finds_another_server(void **state) {
         if (!c->is_present)
                 present.server.port = 1; /* where nobody listens */
         if (c->is_untrusted)
-                present.ca = stranger.pem;
+                present.ca = stranger.pem, present.ca_len = strlen(stranger.pem);
         settings.endpoints[0] = present.server;
         settings.n_endpoints = c->n_endpoints;
         r = nb_find_other_server(&present, &settings, nb_now_ms() + 1500, &other, &f);
