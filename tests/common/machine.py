@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -51,6 +52,20 @@ def find_faketime():
     return found[0]
 
 
+def preloaded(*libraries):
+    """The environment of a program that loads these first: its sanitizer then no longer is the first one."""
+    return {"LD_PRELOAD": " ".join(map(str, libraries)), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+
+def fake_clock(speed, *libraries):
+    return {**preloaded(find_faketime(), *filter(None, libraries)), "FAKETIME": speed}
+
+
+def exports(environment):
+    """The same, as a line of a shell script."""
+    return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+
+
 class Run:
     """A program that runs: its standard error and its STATUS= lines, as they come."""
 
@@ -60,8 +75,7 @@ class Run:
         self._socket.bind(address)
         environment = {**environment, "NOTIFY_SOCKET": "@" + address[1:]}
         if faketime:
-            environment.update(LD_PRELOAD=" ".join(filter(None, [find_faketime(), environment.get("LD_PRELOAD")])), FAKETIME=faketime,
-                               ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
+            environment.update(fake_clock(faketime, environment.get("LD_PRELOAD")))
         self.lines, self.statuses = [], []
         self._changed = threading.Condition()
         self._closing = threading.Lock()

@@ -52,17 +52,18 @@ def pytest_testnodedown(node):
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["met"] = sorted(MET)
-    elif session.config.option.each_code and never_met():
+    elif not_met(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        session.config.may_run_again = False
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    if config.option.each_code and never_met():
-        terminalreporter.write_line(f"codes that no program has reported: {' '.join(never_met())}", red=True)
+    if not_met(config):
+        terminalreporter.write_line(f"codes that no program has reported: {' '.join(not_met(config))}", red=True)
 
 
-def never_met():
-    return [code for code in FAILURES if code not in MET | OF_REAL_MACHINES]
+def not_met(config):
+    return [code for code in FAILURES if code not in MET | OF_REAL_MACHINES] if config.option.each_code and not config.again else []
 
 
 @pytest.hookimpl(tryfirst=True)     # before pytest-xdist reads the groups

@@ -5,7 +5,7 @@ import json
 import subprocess
 
 from common import pki
-from common.machine import NODE, Machine, find_faketime, find_program
+from common.machine import NODE, Machine, fake_clock, find_program
 
 PIN = "sha256:" + "ab" * 32     # of another cluster
 
@@ -35,6 +35,6 @@ class JoinedMachine:
     def setup(self, words, faketime=None):
         has_systemd = self.machine.target("run/systemd").exists()
         argv = [find_program("node-bootstrap"), "setup", "--dry-run", *([] if has_systemd else ["--no-start"]), *words.split()]
-        environment = {"PATH": "/usr/sbin:/usr/bin", **({"LD_PRELOAD": find_faketime(), "FAKETIME": faketime, "ASAN_OPTIONS": "verify_asan_link_order=0"} if faketime else {})}
+        environment = {"PATH": "/usr/sbin:/usr/bin", **(fake_clock(faketime) if faketime else {})}
         return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", JOINED, self.machine.root, *argv],
                               capture_output=True, text=True, check=False, env=environment)

@@ -12,6 +12,7 @@ import pytest
 
 from common import SOURCE, csrs, faults
 from common.csrs import CLIENT, timestamp
+from common.machine import preloaded
 from common.wait import until
 from . import admin
 from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, Cluster, controllers, cut_watches, holder_of
@@ -378,7 +379,7 @@ def test_a_loop_that_is_stuck_ends_the_program(api, cluster, tmp_path):
     script = f"""[ -e {tmp_path}/called ] && exec sleep 15; : >{tmp_path}/called
         echo '{admin.exec_credential(token=admin.TOKEN_OF_ADMIN, expirationTimestamp=timestamp(3))}'"""
     path = api.kubeconfig("exec.conf", user=admin.exec_user(script))
-    env = {"LD_PRELOAD": tmp_path / "shim.so", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+    env = preloaded(tmp_path / "shim.so")
     with admin.Running("controller", "--kubeconfig", path, env=env) as stuck:
         stuck.wait_line("is the leader")
         with admin.Running("controller", "--kubeconfig", api.kubeconfig(), env=env) as other:

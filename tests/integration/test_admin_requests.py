@@ -278,7 +278,7 @@ def test_large_objects_cost_few_requests(api):
     put_csr(api)
     for number in range(6):
         api.objects.put(f"{CSRS}/large-{number}", metadata={"ownerReferences": [{"uid": "x" * 8000000}]}, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
-    done = api.run("requests", "list", "--output=json", timeout=60)
+    done = api.run("requests", "list", "--output=json")
     assert done.returncode == 0 and len(csrs.pending(done.stdout)) == 7
     assert sum(request.kind == "list certificatesigningrequests" for request in api.requests) <= 20
 

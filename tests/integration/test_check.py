@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from common import apiserver, documentation, pki
-from common.machine import HEADER, SECRET, TOKEN, TOKEN_ID, find_faketime, find_program, to_yaml
+from common.machine import HEADER, SECRET, TOKEN, TOKEN_ID, fake_clock, find_program, to_yaml
 from .check import BASIS, CONFIG, ETC_STORE, OTHER, PIN, PLATFORM, RUN_STORE, SEALED, SYSTEM, Place, sections
 from .tables import tables
 
@@ -388,7 +388,7 @@ def test_metadata_service_does_not_answer(place):
 def test_limit_of_check_on_metadata(place):
     """The failure says that it is not a setting."""
     place.settings({**BASIS, "metadata": {"provider": "hetzner"}})
-    environment = place.environment(LD_PRELOAD=find_faketime(), FAKETIME="+0 x10", ASAN_OPTIONS="verify_asan_link_order=0")
+    environment = place.environment(**fake_clock("+0 x10"))
     done = subprocess.run(place.argv(), env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     [row] = [row for row in sections(done.stdout)["Metadata"] if row.startswith("✗ metadata-unreachable: ")]
     assert row.endswith("; gave up after 15 s (the limit of check, not the setting timeout)")
@@ -432,7 +432,7 @@ def test_signal_while_name_server_is_silent(place):
 
 
 def test_silent_name_server(place):
-    done = with_silent_name_server(place, "wait", LD_PRELOAD=find_faketime(), FAKETIME="+0 x2", ASAN_OPTIONS="verify_asan_link_order=0")
+    done = with_silent_name_server(place, "wait", **fake_clock("+0 x2"))
     assert (done.returncode, done.stderr) == (1, "")
     assert sections(done.stdout)["Cluster"][0].startswith("✗ endpoint-unresolved: ")
 

@@ -12,7 +12,7 @@ import pytest
 
 from common import SOURCE
 from common.disk import hung_file_system
-from common.machine import find_faketime, find_program
+from common.machine import fake_clock, find_program
 from .attackers import FAST
 from .check import INSIDE, Place, sections
 from .manager import Manager
@@ -211,7 +211,7 @@ def test_settings_on_a_file_server_that_is_dead(tmp_path):
     os.chown(runtime, 65534, 65534)
     argv = ["unshare", "--mount", "--net", "sh", "-ec", INSIDE, tmp_path, find_program("node-bootstrap"), "check", "--rehearsal", "--local"]
     with hung_file_system(tmp_path / "hung"):
-        done = subprocess.run(argv, env=place.environment(RUNTIME_DIRECTORY=str(runtime), LD_PRELOAD=find_faketime(), FAKETIME=FAST), check=True, stdout=subprocess.PIPE)
+        done = subprocess.run(argv, env=place.environment(RUNTIME_DIRECTORY=str(runtime), **fake_clock(FAST)), check=True, stdout=subprocess.PIPE)
     rows = [(step, code, text.rstrip(b"\0").decode()) for step, _, code, _, _, text, _ in struct.iter_unpack(FRAME, done.stdout)]
     [failure] = [row for row in rows if row[1]]
     assert failure[::2] == (SETTINGS, "the settings in '/etc/node-bootstrap' cannot be read within 10 s: the file system does not answer"), rows

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from common import faults
+from common.machine import preloaded
 from common.wait import PATIENCE, until
 from .processes import nobody_left, workers
 
@@ -192,6 +193,6 @@ def test_second_step_of_the_sandbox_is_refused(world):
     world.machine.configure(world.server, timeout="6s")
     world.server.on_connect = refuse
     world.server.on("cluster-info", hold())
-    environment = {"LD_PRELOAD": str(library), "REFUSED": str(refused), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+    environment = {**preloaded(library), "REFUSED": str(refused)}
     world.machine.join(environment=environment).failed("sandbox-refused", 78)
     assert world.server.kinds == ["cluster-info"] and not world.server.connections[EARLY - 1].tls

@@ -10,6 +10,7 @@ from common.wait import until
 
 pytestmark = pytest.mark.each_release
 DELAY = 0.25        # NEXT_AFTER_MS in race.c
+SLOW = "+0 x0.2"     # a busy machine stops for longer than 250 ms
 CONNECT_TIMEOUT = 5     # what an endpoint that is waited for costs, at the least
 
 
@@ -21,7 +22,7 @@ def discovered_after(run):
 def test_only_the_first_endpoint_is_asked(world):
     others = [world.endpoint() for _ in range(3)]
     world.machine.configure(world.server, *others)
-    world.machine.join().joined()
+    world.machine.join(faketime=SLOW).joined()
     assert world.server.kinds[0] == "cluster-info" and [other.connections for other in others] == [[], [], []]
 
 
@@ -64,5 +65,5 @@ def test_deadline_is_near(world):
     for server in silent:
         server.on_connect = faults.stall_before_tls
     world.machine.configure(*silent, timeout="2s")
-    world.machine.join().failed("endpoint-unreachable", 69, world.server.endpoint)
+    world.machine.join(faketime=SLOW).failed("endpoint-unreachable", 69, world.server.endpoint)
     until(lambda: [len(server.connections) for server in silent] == [1] * 16, "each is asked once")    # the last ones may be accepted after its end

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unverified servers that cause work: the deadline, SIGTERM and the other endpoints do not wait for them."""
 
-import os
 import signal
 import subprocess
 import time
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common import faults
+from common import faults, machine
 from common.failures import FAILURES
 from common.machine import Case
 from common.wait import until
@@ -92,7 +91,7 @@ def preloaded(tmp_path_factory):
     """tls_library.c, with which what GnuTLS takes long for takes long with OpenSSL as well."""
     library = tmp_path_factory.mktemp("library") / "tls_library.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, Path(__file__).with_name("tls_library.c"), "-ldl"], check=True)
-    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+    return machine.preloaded(library)
 
 
 @pytest.mark.parametrize("first", [1, 2], ids=["first connection", "connection for the token"])

@@ -294,7 +294,7 @@ def test_join_succeeds_without_it(world, name):
     change, code = AFTER_A_JOIN[name]
     wanted(world)
     change(world)
-    world.configure(timeout="10s")
+    world.configure(timeout="100s")
     world.machine.target("run/node-bootstrap").mkdir(parents=True)
     run = world.machine.unit(faketime=FAST).joined()
     assert run.code == code and code in run.statuses[-1] and world.server.kinds.count("create") == 1

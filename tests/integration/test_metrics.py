@@ -13,7 +13,7 @@ import pytest
 from common import pki, prometheus
 from common.disk import hung_file_system
 from common.failures import count_remedies
-from common.machine import Machine, find_faketime
+from common.machine import Machine, exports, fake_clock
 from .admin_cluster import Cluster, controllers, free_port
 from .attackers import FAST
 from .joined import RECORD, Place
@@ -155,7 +155,7 @@ def test_states(make, tmp_path, name):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
 def test_files_on_a_file_server_that_is_dead(make, tmp_path):
     place = make()
-    script = f'cd /var/lib/kubelet; mv pki old; ln -s "$0" pki; export LD_PRELOAD={find_faketime()} FAKETIME="{FAST}"; exec "$@"'
+    script = f'cd /var/lib/kubelet; mv pki old; ln -s "$0" pki; {exports(fake_clock(FAST))}; exec "$@"'
     with hung_file_system(tmp_path / "hung"):
         found = read(place, 5, before=("sh", "-ec", script, tmp_path / "hung/pki"))
     assert "report_timestamp_seconds" in found and not found.keys() & {"joined", "renamed", "kubelet_running"}

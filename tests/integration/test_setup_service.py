@@ -12,7 +12,7 @@ import pytest
 from common import pki
 from common.disk import dead_automount, hung_file_system
 from common.failures import FAILURES, meet
-from common.machine import HEADER, TOKEN, Machine, find_faketime, find_program
+from common.machine import HEADER, TOKEN, Machine, exports, fake_clock, find_program
 from .attackers import FAST
 from .journal import last
 from .manager import Manager
@@ -147,7 +147,7 @@ def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
 @pytest.mark.parametrize("mount", [hung_file_system, dead_automount])
 def test_settings_on_a_file_server_that_is_dead(tmp_path, mount):
     """Nothing waits for it longer than 10 s, and --force does not write there."""
-    inside = INSIDE.replace('"$@"\n', f'export LD_PRELOAD={find_faketime()} FAKETIME="{FAST}"\n"$@"\n')
+    inside = INSIDE.replace('"$@"\n', f'{exports(fake_clock(FAST))}\n"$@"\n')
     with mount(tmp_path / "hung") as folder:
         done = run(tmp_path, *SETUP, "--no-start", "--force", f"--config-directory={folder}", inside=inside, start_new_session=True)
     assert done.returncode == int(FAILURES["settings-unreadable"]["exit"]) and "within 10 s: the file system does not answer" in done.stderr, done.stderr

@@ -179,6 +179,84 @@ static void accepts_certificates(void **state) {
         folder_remove(&folder);
 }
 
+/* What `join` has left, by settings and a token that may have changed since. */
+static struct handoff_case {
+        const char *name, *endpoint;
+        const struct pki_cert *pin; /* of the settings; NULL: none, any CA is trusted */
+        bool has_bundle;            /* both CAs; otherwise ca */
+        bool has_hash;              /* of these CAs, in a token of k3s */
+        bool is_from_metadata;
+        enum nb_code code;
+} handoffs[] = {
+        { "a handoff as it should be", "10.0.0.1:6443" },
+        { "the endpoint is not in the settings", "10.0.0.2:6443", .code = NB_HANDOFF_UNTRUSTED },
+        { "the port is not in the settings", "10.0.0.1:443", .code = NB_HANDOFF_UNTRUSTED },
+        { "what is no endpoint", "x y", .code = NB_HANDOFF_MALFORMED },
+        { "the CA is pinned", "10.0.0.1:6443", .pin = &ca },
+        { "another CA is pinned", "10.0.0.1:6443", .pin = &other_ca, .code = NB_HANDOFF_UNTRUSTED },
+        { "one CA of two is pinned", "10.0.0.1:6443", .pin = &ca, .has_bundle = true,
+          .code = NB_HANDOFF_UNTRUSTED },
+        { "root's token names both CAs, and the settings one", "10.0.0.1:6443", .pin = &ca,
+          .has_bundle = true, .has_hash = true },
+        { "a token of the metadata names both", "10.0.0.1:6443", .pin = &ca, .has_bundle = true,
+          .has_hash = true, .is_from_metadata = true },
+};
+
+static void set_context(const struct handoff_case *c, const char *cas) {
+        struct nb_settings *settings = &context.settings;
+        struct nb_certificates *pinned = NULL;
+
+        nb_settings_init(settings);
+        NB_TEXT_COPY(settings->node_name, "a");
+        settings->n_endpoints = 1;
+        assert_int_equal(nb_endpoint_parse("10.0.0.1:6443", 13, &settings->endpoints[0]), 0);
+        settings->unsafe_skip_ca_verification = !c->pin;
+        if (c->pin) {
+                pinned = parse(c->pin->pem);
+                memcpy(settings->pins[settings->n_pins++], nb_certificate_pin(pinned, 0),
+                       NB_PIN_SIZE);
+                nb_certificates_free(pinned);
+        }
+        context.bootstrap = (struct nb_bootstrap){ .method = c->has_hash ? NB_METHOD_K3S
+                                                                         : NB_METHOD_TOKEN,
+                                                   .has_hash = c->has_hash };
+        assert_int_equal(nb_sha256(cas, strlen(cas), context.bootstrap.hash), 0);
+        context.is_metadata_wanted = c->is_from_metadata;
+}
+
+static void accepts_handoff(void **state) {
+        const struct handoff_case *c = *state;
+        struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        struct nb_handoff handoff = { .provenance.csr = "node-csr-x",
+                                      .provenance.token_source = "a test" };
+        struct nb_state folder_state = { 0 };
+        struct nb_accepted accepted;
+        struct nb_failure f = { 0 };
+        struct pki_cert leaf = make_leaf(&(struct leaf){ NODE, &ca });
+        char *cas = c->has_bundle ? PKI_JOIN(ca.pem, other_ca.pem) : PKI_JOIN(ca.pem);
+
+        put_key(&(struct certificates_case){ 0 }, &folder_state);
+        set_context(c, cas);
+        handoff.cluster.ca = cas;
+        handoff.certificate = PKI_JOIN(leaf.pem, ca.pem);
+        assert_int_equal(nb_url_parse("https://10.0.0.1:6443", 21, &handoff.cluster.server), 0);
+        NB_TEXT_COPY(handoff.provenance.endpoint, c->endpoint);
+        assert_int_equal(nb_state_file_format(&nb_handoff_file, &handoff, &text), 0);
+        folder_put(&folder, STATE "/" NB_HANDOFF_FILE, text.data);
+        assert_int_equal(nb_accept(&context, &folder_state, &accepted, &f) < 0, c->code != NB_NONE);
+        assert_int_equal(f.code, c->code);
+        if (c->code == NB_NONE)
+                assert_string_equal(accepted.ca.data,
+                                    c->is_from_metadata || !c->has_bundle ? ca.pem : cas);
+        nb_accepted_done(&accepted);
+        nb_buffer_done(&text);
+        free(handoff.certificate);
+        free(cas);
+        pki_done(&leaf);
+        (void)close(folder_state.fd);
+        folder_remove(&folder);
+}
+
 int main(void) {
         prepare_context();
         rotated_ca = pki_make(&(struct pki_options){
@@ -186,5 +264,6 @@ int main(void) {
         key = pki_make(&(struct pki_options){ .dn = NODE });
         other_key = pki_make(&(struct pki_options){ .dn = NODE });
         CASES(cases, accepts_certificates);
+        CASES(handoffs, accepts_handoff);
         return case_run("install accept");
 }
