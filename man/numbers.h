@@ -2,21 +2,22 @@
 /* The limits and times in the manual pages: page.py replaces @NAME@ with the value. */
 #include "admin/client/automatic_approval.h"
 #include "admin/client/client.h"
-#include "admin/parts/parts.h"
 #include "admin/frame/monitor.h"
+#include "admin/parts/parts.h"
 #include "cli/check/check_internal.h"
 #include "cli/machine_state.h"
 #include "cli/setup/setup_internal.h"
-#include "state_files/handoff.h"
 #include "install/child.h"
 #include "join/main.h"
 #include "join/retry.h"
 #include "metadata/cloud.h"
 #include "metadata/user_data.h"
+#include "os/sources.h"
+#include "prover/prover.h"
 #include "settings/settings.h"
 #include "settings/types.h"
+#include "state_files/handoff.h"
 #include "state_files/lock.h"
-#include "os/sources.h"
 
 #define SECOND 1000
 #define MINUTE (60 * SECOND)
@@ -40,6 +41,8 @@ NUMBER(CONFIRM_SECONDS, NB_RETRY_CONFIRM_MS / SECOND)
 NUMBER(FALLBACK_SECONDS, NB_FALLBACK_TIMEOUT_MS / SECOND)
 NUMBER(REFRESH_MINUTES, NB_REFRESH_TIMEOUT_MS / MINUTE)
 NUMBER(GRACE_SECONDS, NB_CHILD_GRACE_S)
+NUMBER(PROVER_PROOFS, NB_PROVER_PROOFS_MAX)
+NUMBER(PROVER_CONNECTIONS, NB_PROVER_CONNECTIONS_MAX)
 NUMBER(SOURCES_MIB, NB_SOURCES_MAX / MIB)
 NUMBER(USER_DATA_MIB, NB_USER_DATA_MAX / MIB)
 NUMBER(CLOUD_CONNECT_SECONDS, NB_CLOUD_CONNECT_TIMEOUT_MS / SECOND)

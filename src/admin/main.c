@@ -27,17 +27,20 @@ static const char enroll_usage[] = PROGRAM
         "  systemd-creds encrypt --name=node-bootstrap.attestation-key $key \\\n"
         "          /etc/credstore.encrypted/node-bootstrap.attestation-key\n"
         "  rm $key\n\n"
-        "With systemd before 254, node-bootstrap.service also needs a drop-in:\n\n"
+        "The machine's settings need this, which token create --proof-key writes:\n\n"
+        "  proof: {key: credential}\n\n"
+        "With systemd before 254, node-bootstrap-prover@.service also needs a drop-in:\n\n"
         "  [Service]\n"
         "  LoadCredentialEncrypted=node-bootstrap.attestation-key\n";
 
 static const char create_usage[] = PROGRAM
         "token create [OPTION...] [TOKEN]\n\n"
-        "Creates a bootstrap token and prints it. With --node, --nodes or --enrolled,\n"
-        "prints everything that the machine needs:\n\n"
+        "Creates a bootstrap token and prints it. With --node or --nodes, prints\n"
+        "everything that the machine needs; with --enrolled, all but the key of the\n"
+        "machine, which the setting proof.key names:\n\n"
         "  " PROGRAM "token create --node=worker-1\n"
         "  " PROGRAM "token create --node=worker-1 --print=cloud-config\n"
-        "  " PROGRAM "token create --enrolled --ttl=720h\n";
+        "  " PROGRAM "token create --enrolled --proof-key=tpm --print=cloud-config\n";
 
 static const char approve_usage[] = PROGRAM
         "requests approve [OPTION...] NAME...\n"

@@ -24,7 +24,9 @@ const struct nb_failure_info *nb_failure_info(enum nb_code code) {
 }
 
 enum nb_class nb_failure_class(const struct nb_failure *f) {
-        return f->is_unverified || f->is_startup ? NB_CLASS_WAIT : nb_failure_info(f->code)->class;
+        return f->is_unverified || f->is_startup || f->is_temporary
+                       ? NB_CLASS_WAIT
+                       : nb_failure_info(f->code)->class;
 }
 
 const char *nb_class_name(enum nb_class class) {

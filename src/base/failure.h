@@ -46,6 +46,7 @@ struct nb_failure {
         uint32_t retry_after_ms; /* from the server's Retry-After; 0 if there is none */
         bool is_unverified;      /* caused by an unverified peer */
         bool is_startup;         /* a supervisor may answer so only while it starts */
+        bool is_temporary;       /* a device of this machine may only be busy */
         bool is_cut_short; /* the deadline ended the attempt, so an earlier failure says more */
         char detail[NB_FAILURE_DETAIL_MAX]; /* one sentence; no secret, no newline */
 };
@@ -55,7 +56,7 @@ const struct nb_failure_info *nb_failure_info(enum nb_code code);
 /*
  * The class of the code, or NB_CLASS_WAIT if an unverified peer caused the failure: an attacker on
  * the network can forge such an answer, so it must not end the join. Likewise if the peer may only
- * be starting: every machine that joins at that time would give up.
+ * be starting: every machine that joins at that time would give up; or if a device is busy.
  */
 enum nb_class nb_failure_class(const struct nb_failure *f);
 

@@ -8,6 +8,7 @@
 
 int nb_command_check(struct nb_options *options, struct nb_failure *f);
 int nb_command_explain(struct nb_options *options, struct nb_failure *f);
+int nb_command_proof_key(struct nb_options *options, struct nb_failure *f);
 int nb_command_reset(struct nb_options *options, struct nb_failure *f);
 int nb_command_setup(struct nb_options *options, struct nb_failure *f);
 int nb_command_status(struct nb_options *options, struct nb_failure *f);

@@ -11,18 +11,20 @@
 #include "base/macro.h"
 #include "cli/commands.h"
 #include "join/main.h"
+#include "prover/prover.h"
 #include "systemd/log.h"
 
 static const char usage[] =
         "node-bootstrap [OPTION...] COMMAND\n\n"
         "Joins this machine to a Kubernetes cluster before kubelet starts.\n"
         "To start the service: systemctl start node-bootstrap.service\n\n"
-        "  setup    configure this machine and join; takes a `kubeadm join` command\n"
-        "  status   show the node's certificate and the last join\n"
-        "  check    show the configuration, and whether a join would succeed\n"
-        "  explain  explain a failure code, such as `token-unknown`\n"
-        "  reset    remove what the join wrote\n"
-        "  help     show this help, or that of a command\n";
+        "  setup      configure this machine and join; takes a `kubeadm join` command\n"
+        "  status     show the node's certificate and the last join\n"
+        "  check      show the configuration, and whether a join would succeed\n"
+        "  explain    explain a failure code, such as `token-unknown`\n"
+        "  reset      remove what the join wrote\n"
+        "  proof-key  show the key with which this machine proves its requests\n"
+        "  help       show this help, or that of a command\n";
 
 static const struct command {
         const char *name;
@@ -59,6 +61,13 @@ static const struct command {
           "node-bootstrap reset [OPTION...]\n\n"
           "Removes what the join wrote, and prints what it leaves in place.\n",
           nb_command_reset },
+        { "proof-key",
+          "node-bootstrap proof-key [OPTION...]\n\n"
+          "Prints the public key with which this machine proves its requests, as PEM, and\n"
+          "on standard error its SHA-256. To enroll the machine:\n\n"
+          "  node-bootstrap proof-key --key=tpm\n"
+          "  node-bootstrap-admin enroll add NODE --public-key=FILE\n",
+          nb_command_proof_key },
         { "refresh",
           "node-bootstrap refresh [OPTION...]\n\n"
           "Checks whether the cluster's CA or server has changed, and writes the result to\n"
@@ -69,6 +78,11 @@ static const struct command {
           "Joins the cluster, and writes what the installer needs to $STATE_DIRECTORY. Run\n"
           "by node-bootstrap.service.\n",
           nb_command_join, "node-bootstrap setup -" },
+        { "prover",
+          "node-bootstrap prover [OPTION...]\n\n"
+          "Proves that requests for a certificate are from this machine. Run by\n"
+          "node-bootstrap-prover.socket.\n",
+          nb_command_prover, "systemctl start node-bootstrap.service" },
 };
 
 static const struct command *find_command(const char *name, const char **ret_similar) {

@@ -13,9 +13,9 @@
 #include "crypto/pem.h"
 
 #define LABEL_KEY_SIGNATURE "NODE-BOOTSTRAP KEY SIGNATURE"
+#define LABEL_PUBLIC_KEY "NODE-BOOTSTRAP PUBLIC KEY"
 /* Nothing that the key signs for another purpose begins with this text. */
 #define DOMAIN "node-bootstrap attestation v2\n"
-#define MESSAGE_MAX 256
 
 /* The signature of each type of key that may be enrolled. ECDSA is of P-256 or larger. */
 static const struct algorithm {
@@ -56,6 +56,13 @@ static int format_message(const char *pem, size_t len, const char *token_id, siz
         return ret_message->error;
 }
 
+int nb_attestation_message(const char *pem, size_t len, const char *token_id,
+                           struct nb_buffer *ret_message) {
+        size_t offset;
+
+        return format_message(pem, len, token_id, &offset, ret_message);
+}
+
 /* --- Signing, on the machine --- */
 
 static int sign_message(const struct nb_key *key, const gnutls_datum_t *message,
@@ -78,10 +85,33 @@ static int sign_message(const struct nb_key *key, const gnutls_datum_t *message,
         return r < 0 ? nb_gnutls_to_errno(r) : 0;
 }
 
+static int append_block(const char *label, const gnutls_datum_t *content, struct nb_buffer *pem) {
+        _cleanup_(nb_datum_done) gnutls_datum_t block = { 0 };
+        int r = gnutls_pem_base64_encode2(label, content, &block);
+
+        if (r < 0)
+                return nb_gnutls_to_errno(r);
+        nb_buffer_append(pem, block.data, block.size);
+        return pem->error;
+}
+
+int nb_attestation_append_signature(const void *signature, size_t len, struct nb_buffer *pem) {
+        const gnutls_datum_t datum = nb_datum_const(signature, len);
+
+        return append_block(LABEL_KEY_SIGNATURE, &datum, pem);
+}
+
+int nb_attestation_append_key(const void *spki, size_t len, struct nb_buffer *pem) {
+        const gnutls_datum_t datum = nb_datum_const(spki, len);
+
+        return len > NB_ATTESTATION_MAX ? -E2BIG : append_block(LABEL_PUBLIC_KEY, &datum, pem);
+}
+
 int nb_attestation_append(const struct nb_secret *key_pem, const char *token_id,
                           struct nb_buffer *pem) {
-        _cleanup_(nb_datum_done) gnutls_datum_t signature = { 0 }, block = { 0 };
-        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(MESSAGE_MAX);
+        _cleanup_(nb_datum_done) gnutls_datum_t signature = { 0 };
+        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(
+                NB_ATTESTATION_MESSAGE_MAX);
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         gnutls_datum_t datum;
         size_t offset;
@@ -95,16 +125,28 @@ int nb_attestation_append(const struct nb_secret *key_pem, const char *token_id,
                 return r == -ENOMEM ? r : -EIO;
         datum = nb_datum_const(message.data, message.len);
         r = sign_message(key, &datum, &signature);
-        if (r < 0)
-                return r;
-        r = gnutls_pem_base64_encode2(LABEL_KEY_SIGNATURE, &signature, &block);
-        if (r < 0)
-                return nb_gnutls_to_errno(r);
-        nb_buffer_append(pem, block.data, block.size);
-        return pem->error;
+        if (r >= 0)
+                r = nb_attestation_append_signature(signature.data, signature.size, pem);
+        return r < 0 ? r : nb_attestation_append_key(key->spki.data, key->spki.size, pem);
 }
 
-/* --- Verifying --- */
+/* --- Reading --- */
+
+/* Decodes the first block of this kind at or after `offset`. 1; 0 if there is none; negative. */
+static int find_block(const char *pem, size_t len, size_t offset, const char *label,
+                      struct nb_buffer *ret_der) {
+        struct nb_pem_block block;
+        int r;
+
+        do {
+                r = nb_pem_next(pem, len, &offset, &block);
+                if (r <= 0)
+                        return r;
+        } while (!nb_pem_block_is(&block, label));
+        offset = (size_t)(block.text - pem);
+        r = nb_pem_decode(pem, len, &offset, label, ret_der);
+        return r < 0 ? r : 1;
+}
 
 static int import_public_key(const char *pem, size_t len, gnutls_pubkey_t *ret_key,
                              const struct algorithm **ret_algorithm) {
@@ -145,6 +187,21 @@ int nb_attestation_key_read(const char *pem, size_t len, uint8_t ret_id[static N
         return r < 0 ? nb_gnutls_to_errno(r) : 0;
 }
 
+int nb_attestation_find_key(const char *pem, size_t len, struct nb_buffer *ret_key,
+                            uint8_t ret_id[static NB_SHA256_SIZE]) {
+        _cleanup_(nb_buffer_done) struct nb_buffer der = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
+        gnutls_datum_t datum;
+        int r = find_block(pem, len, 0, LABEL_PUBLIC_KEY, &der);
+
+        if (r <= 0)
+                return r;
+        datum = nb_datum_const(der.data, der.len);
+        r = append_block("PUBLIC KEY", &datum, ret_key);
+        if (r >= 0)
+                r = nb_attestation_key_read(ret_key->data, ret_key->len, ret_id);
+        return r < 0 ? r : 1;
+}
+
 static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *proof,
                                                         const struct nb_buffer *message,
                                                         const char *public_key) {
@@ -164,33 +221,24 @@ static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *
 enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len, const char *token_id,
                                                   const char *public_key) {
         _cleanup_(nb_buffer_done) struct nb_buffer proof = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
-        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(MESSAGE_MAX);
-        struct nb_pem_block block;
-        size_t offset, at;
-        int r;
+        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(
+                NB_ATTESTATION_MESSAGE_MAX);
+        size_t offset;
+        int r = format_message(pem, len, token_id, &offset, &message);
 
-        if (format_message(pem, len, token_id, &offset, &message) < 0)
-                return NB_ATTESTATION_INVALID;
-        do {
-                r = nb_pem_next(pem, len, &offset, &block);
-                if (r <= 0)
-                        return r < 0 ? NB_ATTESTATION_INVALID : NB_ATTESTATION_MISSING;
-        } while (!nb_pem_block_is(&block, LABEL_KEY_SIGNATURE));
-        at = (size_t)(block.text - pem);
-        if (nb_pem_decode(pem, len, &at, LABEL_KEY_SIGNATURE, &proof) < 0)
-                return NB_ATTESTATION_INVALID;
+        if (r >= 0)
+                r = find_block(pem, len, offset, LABEL_KEY_SIGNATURE, &proof);
+        if (r <= 0)
+                return r < 0 ? NB_ATTESTATION_INVALID : NB_ATTESTATION_MISSING;
         return verify_key_signature(&proof, &message, public_key);
 }
 
-bool nb_attestation_is_own(const struct nb_secret *key_pem, const char *token_id, const char *pem,
+bool nb_attestation_is_own(const struct nb_buffer *own, const char *token_id, const char *pem,
                            size_t len) {
-        _cleanup_(nb_datum_done) gnutls_datum_t public = { 0 };
-        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+        _cleanup_(nb_buffer_done) struct nb_buffer key = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
+        uint8_t id[NB_SHA256_SIZE];
+        int r = nb_attestation_find_key(own->data, own->len, &key, id);
 
-        if (!key_pem || !key_pem->data)
-                return nb_attestation_verify(pem, len, token_id, "") == NB_ATTESTATION_MISSING;
-        return nb_key_import(key_pem->data, key_pem->len, &key) >= 0 &&
-               gnutls_pem_base64_encode2("PUBLIC KEY", &key->spki, &public) >= 0 &&
-               nb_attestation_verify(pem, len, token_id, (const char *)public.data) ==
-                       NB_ATTESTATION_VALID;
+        return r >= 0 && nb_attestation_verify(pem, len, token_id, r > 0 ? key.data : "") ==
+                                 (r > 0 ? NB_ATTESTATION_VALID : NB_ATTESTATION_MISSING);
 }

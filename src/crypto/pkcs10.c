@@ -100,9 +100,16 @@ int nb_pkcs10_csr_name(const struct nb_key *key, const char *node_name,
         return 0;
 }
 
+static bool is_for_node(const struct nb_pkcs10_facts *facts, const char *node_name) {
+        char expected[COMMON_NAME_SIZE];
+
+        format_common_name(node_name, expected);
+        return facts->is_subject_plain && strcmp(facts->common_name, expected) == 0 &&
+               strcmp(facts->organization, NB_NODE_ORGANIZATION) == 0;
+}
+
 int nb_pkcs10_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name) {
         struct nb_pkcs10_facts facts;
-        char expected[COMMON_NAME_SIZE];
         int r;
 
         r = nb_pkcs10_facts_read(pem, len, &facts);
@@ -110,9 +117,18 @@ int nb_pkcs10_verify(const char *pem, size_t len, const struct nb_key *key, cons
                 return r == -ENOMEM ? r : -EINVAL;
         if (!nb_digest_is_equal(facts.key, key->id))
                 return -EKEYREJECTED;
-        format_common_name(node_name, expected);
-        return facts.is_subject_plain && strcmp(facts.common_name, expected) == 0 &&
-                               strcmp(facts.organization, NB_NODE_ORGANIZATION) == 0
-                       ? 0
-                       : -EPERM;
+        return is_for_node(&facts, node_name) ? 0 : -EPERM;
+}
+
+int nb_pkcs10_verify_node(const char *pem, size_t len, const char *node_name) {
+        struct nb_pkcs10_facts facts;
+        int r = nb_pkcs10_facts_look(pem, len, &facts);
+
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        if (!is_for_node(&facts, node_name) || !facts.is_p256 || facts.end != len ||
+            facts.n_names > 0 || facts.has_other_extensions)
+                return -EPERM;
+        r = nb_pkcs10_facts_read(pem, len, &facts);
+        return r < 0 && r != -ENOMEM ? -EINVAL : r;
 }

@@ -35,3 +35,8 @@ int nb_pkcs10_csr_name(const struct nb_key *key, const char *node_name,
  * -EKEYREJECTED for another key; -EPERM for another subject; -EINVAL if it is not a request, or its
  * signature is invalid; -ENOMEM. */
 int nb_pkcs10_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name);
+
+/* Verifies that `pem` is a request as nb_pkcs10_create() makes it for this node, with any key of
+ * that type, and nothing else. The signature comes last, so that what it costs is spent on nothing
+ * that is refused anyway. 0, -EPERM, -EINVAL, -ENOMEM. */
+int nb_pkcs10_verify_node(const char *pem, size_t len, const char *node_name);

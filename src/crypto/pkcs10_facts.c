@@ -177,33 +177,38 @@ static int read_facts(gnutls_x509_crq_t crq, struct nb_pkcs10_facts *facts) {
 
 /* Checks the key's size before the signature, since verifying is slow for a huge key. 0, -EINVAL,
  * -ENOMEM. */
-static int import_request(const gnutls_datum_t *der, gnutls_x509_crq_t *ret_crq) {
+static int import_request(const gnutls_datum_t *der, bool is_verified, gnutls_x509_crq_t *ret_crq,
+                          bool *ret_is_p256) {
         _cleanup_(nb_crq_deinitp) gnutls_x509_crq_t crq = NULL;
         unsigned bits = 0;
+        int type;
 
         if (gnutls_x509_crq_init(&crq) < 0)
                 return -ENOMEM;
-        if (gnutls_x509_crq_import(crq, der, GNUTLS_X509_FMT_DER) < 0 ||
-            (gnutls_x509_crq_get_pk_algorithm(crq, &bits) >= 0 && bits > NB_KEY_BITS_MAX) ||
-            gnutls_x509_crq_verify(crq, 0) < 0)
+        if (gnutls_x509_crq_import(crq, der, GNUTLS_X509_FMT_DER) < 0)
                 return -EINVAL;
+        type = gnutls_x509_crq_get_pk_algorithm(crq, &bits);
+        if ((type >= 0 && bits > NB_KEY_BITS_MAX) ||
+            (is_verified && gnutls_x509_crq_verify(crq, 0) < 0))
+                return -EINVAL;
+        *ret_is_p256 = type == GNUTLS_PK_ECDSA && bits == 256;
         *ret_crq = TAKE(crq);
         return 0;
 }
 
-int nb_pkcs10_facts_read(const char *pem, size_t len, struct nb_pkcs10_facts *ret_facts) {
+static int read_request(const char *pem, size_t len, bool is_verified,
+                        struct nb_pkcs10_facts *ret_facts) {
         _cleanup_(nb_buffer_done) struct nb_buffer der = NB_BUFFER_INIT(NB_PEM_BLOCK_MAX);
         _cleanup_(nb_crq_deinitp) gnutls_x509_crq_t crq = NULL;
         struct nb_pkcs10_facts facts = { 0 };
         gnutls_datum_t datum;
-        size_t offset = 0;
         int r;
 
-        r = nb_pem_decode(pem, len, &offset, NB_PEM_REQUEST, &der);
+        r = nb_pem_decode(pem, len, &facts.end, NB_PEM_REQUEST, &der);
         if (r < 0)
                 return r == -E2BIG ? -EINVAL : r;
         datum = nb_datum_const(der.data, der.len);
-        r = import_request(&datum, &crq);
+        r = import_request(&datum, is_verified, &crq, &facts.is_p256);
         if (r < 0)
                 return r;
         r = nb_sha256(der.data, der.len, facts.hash);
@@ -214,4 +219,12 @@ int nb_pkcs10_facts_read(const char *pem, size_t len, struct nb_pkcs10_facts *re
                 return r;
         *ret_facts = facts;
         return 0;
+}
+
+int nb_pkcs10_facts_read(const char *pem, size_t len, struct nb_pkcs10_facts *ret_facts) {
+        return read_request(pem, len, true, ret_facts);
+}
+
+int nb_pkcs10_facts_look(const char *pem, size_t len, struct nb_pkcs10_facts *ret_facts) {
+        return read_request(pem, len, false, ret_facts);
 }

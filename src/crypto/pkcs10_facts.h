@@ -31,6 +31,8 @@ struct nb_pkcs10_facts {
         unsigned n_names;      /* subject alternative names */
         struct nb_pkcs10_csr_name names[NB_REQUEST_NAMES_MAX];
         bool has_other_extensions;    /* requests an extension other than alternative names */
+        bool is_p256;                 /* the key is ECDSA with P-256 */
+        size_t end;                   /* what follows the request begins here */
         uint8_t key[NB_SHA256_SIZE];  /* SHA-256 of the SubjectPublicKeyInfo in DER */
         uint8_t hash[NB_SHA256_SIZE]; /* SHA-256 of the request in DER, which attestation covers */
 };
@@ -39,3 +41,6 @@ struct nb_pkcs10_facts {
  * as by the API server). 0; -EINVAL if it is not a request, its signature is invalid, or a value
  * does not fit or contains control characters; -E2BIG for too many names; -ENOMEM. */
 int nb_pkcs10_facts_read(const char *pem, size_t len, struct nb_pkcs10_facts *ret_facts);
+
+/* The same without the signature, which takes longest to verify. */
+int nb_pkcs10_facts_look(const char *pem, size_t len, struct nb_pkcs10_facts *ret_facts);

@@ -22,13 +22,14 @@
 #include "os/clock.h"
 #include "os/privilege.h"
 #include "os/sources.h"
+#include "prover/prover.h"
 #include "state_files/found_metadata.h"
 #include "systemd/log.h"
 
 #define PAUSE_MS 250
 #define STATUSES_MAX 1024 /* more than the buffer of the socket has room for */
 
-/* For the child: NB_STATUS_FD, NB_SOURCES_FD and, unless the last one is -1, NB_FOUND_FD. */
+/* For the child: NB_STATUS_FD, NB_SOURCES_FD and, unless the last one is -1, its channel. */
 #define FDS_N 3
 
 /* What the runner answers when a child has ended. A single byte follows once the state directory is
@@ -62,7 +63,9 @@ static int change_user(const struct nb_state *state, uid_t real) {
 }
 
 #define FIRST_FREE_FD 6
-_Static_assert(NB_STATUS_FD == 3 && NB_SOURCES_FD == 4 && NB_FOUND_FD == 5, "below FIRST_FREE_FD");
+_Static_assert(NB_STATUS_FD == 3 && NB_SOURCES_FD == 4 && NB_FOUND_FD == 5 &&
+                       NB_PROVER_CHANNEL_FD == 5,
+               "below FIRST_FREE_FD");
 
 static int pass_descriptors(const int fds[static FDS_N]) {
         int above[FDS_N];
@@ -320,7 +323,7 @@ void nb_runner_done(struct nb_runner *runner) {
 /* --- A child of install --- */
 
 /* From the child; the end of each is that of the child, or of a socketpair(2) with it. */
-enum { STATUS, FOUND, CHANNELS_N };
+enum { STATUS, MESSAGES, CHANNELS_N };
 
 struct channel {
         int fd;          /* -1: at its end */
@@ -361,8 +364,8 @@ static void read_channel(struct watch *watch, int i) {
 
         if (i == STATUS)
                 pass_last_status(watch->child, channel->fd);
-        else if (watch->child->on_found &&
-                 watch->child->on_found(watch->child->userdata, channel->fd) > 0) {
+        else if (watch->child->on_message &&
+                 watch->child->on_message(watch->child->userdata, channel->fd) > 0) {
                 /* It still reports what it has found. */
                 watch->end.is_done = watch->is_late = true;
                 watch->deadline_ms = nb_now_ms() + NB_CHILD_GRACE_S * 1000;
@@ -460,7 +463,7 @@ static int run_child(struct watch *watch, struct nb_failure *f) {
         const struct nb_child *child = watch->child;
         int ours[CHANNELS_N] = { -1, -1 }, theirs[CHANNELS_N] = { -1, -1 }, pair[2], r = 0;
 
-        for (int i = 0; i < (child->on_found ? CHANNELS_N : FOUND) && r >= 0; i++) {
+        for (int i = 0; i < (child->on_message ? CHANNELS_N : MESSAGES) && r >= 0; i++) {
                 r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ? -errno : 0;
                 if (r >= 0) {
                         ours[i] = pair[0];
@@ -468,8 +471,9 @@ static int run_child(struct watch *watch, struct nb_failure *f) {
                 }
         }
         if (r >= 0)
-                r = start_child(watch->runner, child->kind,
-                                (const int[]){ theirs[STATUS], child->sources_fd, theirs[FOUND] });
+                r = start_child(
+                        watch->runner, child->kind,
+                        (const int[]){ theirs[STATUS], child->sources_fd, theirs[MESSAGES] });
         (void)close(child->sources_fd);
         for (int i = 0; i < CHANNELS_N; i++) {
                 nb_closep(&theirs[i]);

@@ -66,10 +66,10 @@ struct nb_child {
         int sources_fd;           /* of nb_sources_pass(); closed once the child has it */
         /* Called after each status of the child. */
         void (*on_status)(void *userdata);
-        /* Called when the child has sent what it has found in metadata, at most four times a
-         * second; reads it from the channel. 1: the child has done its work, and ends; 0: it goes
-         * on. */
-        int (*on_found)(void *userdata, int channel);
+        /* Called when the child has sent something on its channel (install/answer.h), at most four
+         * times a second; reads it. 1: the child has done its work, and ends; 0: it goes on. NULL:
+         * it has no channel. */
+        int (*on_message)(void *userdata, int channel);
         void *userdata;
 };
 
@@ -82,7 +82,7 @@ struct nb_child {
 struct nb_child_end {
         int status;      /* exit status, or 128 + signal */
         int signal;      /* that killed it; 0: none */
-        bool is_done;    /* on_found() has said so */
+        bool is_done;    /* on_message() has said so */
         bool is_stopped; /* SIGINT has asked this process to stop, as `systemctl stop` does
                             (KillSignal=) */
 };

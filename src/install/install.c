@@ -18,6 +18,7 @@
 #include "node_state/context.h"
 #include "node_state/present.h"
 #include "os/clock.h"
+#include "prover/prover.h"
 #include "state_files/handoff.h"
 #include "systemd/log.h"
 
@@ -285,7 +286,10 @@ static void report_joined(const struct nb_install *install) {
         const struct nb_context *context = &install->own;
         const struct nb_node *node = &install->node;
         const struct nb_inspection *inspection = &node->inspection;
+        struct nb_failure misplaced = { 0 };
 
+        if (nb_prover_verify_place(context->sources, &misplaced) < 0)
+                nb_log_failure(LOG_WARNING, &misplaced);
         /* Says why this start took so long. */
         if (context->bootstrap_failure.errnum == ETIMEDOUT)
                 nb_log_failure(LOG_WARNING, &context->bootstrap_failure);
@@ -335,6 +339,7 @@ static int settle_node(struct nb_install *install, struct nb_failure *f) {
 
 static int begin_join(struct nb_install *install, struct nb_failure *f) {
         const struct nb_context *context = install->context;
+        const char *unused;
         int r;
 
         install->timeout_ms = context->settings.timeout_ms;
@@ -345,6 +350,10 @@ static int begin_join(struct nb_install *install, struct nb_failure *f) {
                 return NB_CHILD_JOIN;
         if (context->is_metadata_wanted && context == &install->own)
                 return NB_CHILD_METADATA;
+        /* The controller would say only that a proof is missing. */
+        unused = context->settings.proof_key[0] ? NULL : nb_prover_find_unused("");
+        if (unused)
+                nb_log(LOG_WARNING, NB_ATTESTATION_KEY_UNUSED, NB_PROVER_UNUSED_FORMAT, unused);
         r = nb_give(install, f);
         return r < 0 ? r : NB_CHILD_JOIN;
 }

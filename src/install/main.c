@@ -24,6 +24,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "install/alone.h"
+#include "install/answer.h"
 #include "install/child.h"
 #include "install/give.h"
 #include "install/install.h"
@@ -37,6 +38,7 @@
 #include "os/process.h"
 #include "os/sources.h"
 #include "os/stop.h"
+#include "prover/prover.h"
 #include "settings/kubelet_unit.h"
 #include "state_files/handoff.h"
 #include "state_files/lock.h"
@@ -235,41 +237,6 @@ static int run_locked(const struct arguments *arguments, enum step step, struct 
                                                                                              : r;
 }
 
-/* Without a host name, `join` waits for one, and cannot be trusted to report which it used. Takes
- * the first one, as `join` does: it may change once more before the certificate is issued. */
-static void settle_name(void *userdata) {
-        struct nb_install *install = userdata;
-        struct nb_failure ignored = { 0 };
-        char host[HOST_NAME_MAX + 1];
-
-        if (!install->name[0] && nb_sources_host_name(host, &ignored) >= 0 &&
-            nb_host_name_is_set(install->own.root_fd, host))
-                (void)nb_node_name_parse(host, strlen(host), install->name);
-}
-
-/* Tells the child, which may be hostile, whether a join can begin with what it has found. */
-static int settle(void *userdata, int channel) {
-        struct nb_install *install = userdata;
-        _cleanup_(nb_found_done) struct nb_found found = NB_FOUND_INIT;
-        struct nb_failure f = { 0 };
-        int r = nb_found_receive(channel, &found);
-
-        if (r == -EBADMSG)
-                (void)nb_failure_set(&f, NB_HANDOFF_MALFORMED, r,
-                                     "the process that reads metadata has sent an invalid "
-                                     "message");
-        else if (r == -ENOMEM)
-                (void)nb_failure_set_memory(&f);
-        else if (r <= 0)
-                return 0;
-        else if (nb_context_settle(&install->own, &found, &install->settled, &f) >= 0)
-                install->context = &install->settled;
-        else
-                nb_context_done(&install->settled);
-        nb_found_answer(channel, &f);
-        return install->context == &install->settled;
-}
-
 /* The user of the service owns its state directory. */
 static int begin_runner(const struct arguments *arguments, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
@@ -324,11 +291,16 @@ static int run_child(const struct arguments *arguments, enum nb_child_kind kind,
         struct nb_child child = { .kind = kind,
                                   .timeout_ms = remaining_ms(install),
                                   .teller = arguments->teller,
-                                  .on_status = settle_name,
-                                  .on_found = kind == NB_CHILD_METADATA ? settle : NULL,
+                                  .on_status = nb_answer_status,
                                   .userdata = install };
-        int r = begin_runner(arguments, f);
+        int r = nb_prover_verify_place(arguments->sources, f);
 
+        if (kind == NB_CHILD_METADATA)
+                child.on_message = nb_answer_found;
+        else if (kind == NB_CHILD_JOIN && install->context->settings.proof_key[0])
+                child.on_message = nb_answer_proof;
+        if (r >= 0)
+                r = begin_runner(arguments, f);
         if (r >= 0)
                 r = pass_sources(arguments, kind, install, &child.sources_fd, f);
         return r < 0 ? r : nb_child_run(arguments->runner, &child, ret_end, f);

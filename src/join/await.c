@@ -33,8 +33,13 @@ struct await {
         uint64_t report_ms; /* when to report the next reason to wait */
 };
 
+/* With the key that the administrator enrolls: at the first boot, nobody can log in to read it. */
 static int describe_csr(const struct nb_join *join, struct nb_failure *f) {
-        return nb_pending_describe(&join->csr, join->node_name, join->pending.reason, f);
+        int r = nb_pending_describe(&join->csr, join->node_name, join->pending.reason, f);
+
+        if (join->proof_key_id[0] && f->code == NB_CSR_PENDING_CONTROLLER)
+                nb_failure_add(f, "; the proof key of this machine is %s", join->proof_key_id);
+        return r;
 }
 
 /* A new state or a new object starts a new wait; a retry of the stage continues the previous

@@ -13,6 +13,8 @@ void nb_join_done(struct nb_join *join) {
         nb_cluster_done(&join->cluster);
         nb_api_done(&join->api);
         nb_key_free(TAKE(join->key));
+        nb_buffer_done(&join->request);
+        nb_prover_leave(&join->prover_fd);
         nb_csr_done(&join->csr);
         nb_buffer_done(&join->certificate);
         nb_buffer_done(&join->serving);

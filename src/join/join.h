@@ -16,7 +16,9 @@
 #include "kube_calls/api.h"
 #include "kube_objects/csr.h"
 #include "kube_objects/kubeconfig.h"
+#include "kube_objects/pin.h"
 #include "os/clock.h"
+#include "prover/prover.h"
 #include "settings/node_ips.h"
 #include "settings/settings.h"
 #include "state_files/record.h"
@@ -28,7 +30,7 @@ struct nb_join {
         const char *node_name;
         bool is_name_own; /* this machine has a valid certificate for this name, so an existing Node
                              of this name is this machine */
-        const struct nb_secret *attestation_key; /* NULL, or without data: the CSR gets no proof */
+        int proof_channel; /* to install, which connects to the prover; 0: the CSR gets no proof */
         int state_fd;
         uint64_t deadline_ms; /* nb_now_ms(); NB_TIME_INFINITE */
         bool is_rehearsal;    /* ask each endpoint once, and report no waiting */
@@ -43,8 +45,12 @@ struct nb_join {
 
         /* request */
         struct nb_key *key;
-        bool is_key_new;    /* it is not in the state directory yet */
-        bool is_key_unused; /* this join has written it, but has made no request with it */
+        bool is_key_new;          /* it is not in the state directory yet */
+        bool is_key_unused;       /* this join has written it, but has made no request with it */
+        struct nb_buffer request; /* PEM of the request for this key, with its proof; made once */
+        char proof_key_id[NB_PIN_TEXT_SIZE]; /* `sha256:...`; "" without a proof */
+        int prover_fd;                       /* 0: no connection */
+        struct nb_failure proof_failure;     /* the last one in an answer of the prover */
         char csr_name[NB_PKCS10_NAME_SIZE];
         struct nb_csr csr;
         char username[sizeof(((struct nb_csr *)NULL)->username)]; /* of this machine, as the API

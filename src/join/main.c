@@ -13,18 +13,17 @@
 #include "os/clock.h"
 #include "os/sources.h"
 #include "os/stop.h"
+#include "prover/prover.h"
 #include "state_files/found_metadata.h"
 #include "state_files/handoff.h"
 #include "systemd/log.h"
-
-#define ATTESTATION_KEY_MAX ((size_t)16 * 1024)
 
 /* The inputs of `join`. */
 struct given {
         struct nb_sources sources;
         struct nb_plan plan;
         struct nb_load load;
-        struct nb_secret attestation_key;
+        int proof_channel; /* 0: the settings want no proof */
         int state_fd;
         uint64_t begun_usec; /* of this process */
 };
@@ -32,8 +31,19 @@ struct given {
 static void given_done(struct given *given) {
         nb_sources_done(&given->sources);
         nb_load_done(&given->load);
-        nb_secret_done(&given->attestation_key);
         nb_closep(&given->state_fd);
+}
+
+/* Without install, for a person who types the command: nobody connects to the prover, and nobody
+ * has looked where the key is. */
+static int verify_proof(const struct given *given, struct nb_failure *f) {
+        int r = nb_prover_verify_place(&given->sources, f);
+
+        if (r >= 0 && given->load.settings.proof_key[0])
+                r = nb_failure_set(f, NB_PROVER_UNAVAILABLE, 0,
+                                   "proof.key is set, and only node-bootstrap.service can prove a "
+                                   "request");
+        return r;
 }
 
 /* Removes the handoff of an earlier run, since install would trust it for a certificate that this
@@ -63,7 +73,7 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .node_name = node_name,
                 .is_name_own = given->plan.state == NB_NODE_STATE_NOT_ROTATABLE ||
                                given->plan.state == NB_NODE_STATE_WITHOUT_KUBECONFIG,
-                .attestation_key = &given->attestation_key,
+                .proof_channel = given->proof_channel,
                 .state_fd = given->state_fd,
                 .deadline_ms = deadline_ms(given),
                 .usec = { [NB_STAGE_METADATA] = given->plan.metadata_usec,
@@ -100,10 +110,15 @@ static int load_settings(const char *config_directory, bool is_metadata, struct 
         r = nb_sources_receive(&given->sources, f);
         if (r >= 0)
                 r = nb_plan_take(&given->sources, &given->plan, &load->tokens, f);
-        if (r > 0)
+        if (r > 0) {
                 load->settings = given->plan.settings;
-        else if (r == 0)
+                if (load->settings.proof_key[0] && !is_metadata)
+                        given->proof_channel = NB_PROVER_CHANNEL_FD;
+        } else if (r == 0) {
                 r = nb_load_settings(load, &given->sources, f);
+                if (r >= 0)
+                        r = verify_proof(given, f);
+        }
         if (is_metadata)
                 return r;
         /* Even if the settings cannot be loaded: the installer would accept the handoff. */
@@ -189,10 +204,6 @@ static int join_given(struct given *given, struct nb_failure *f) {
         r = nb_load_bootstrap(&given->load, f);
         if (r < 0)
                 return r;
-        r = nb_sources_credential(&given->sources, NB_CREDENTIAL_ATTESTATION_KEY_NAME,
-                                  ATTESTATION_KEY_MAX, &given->attestation_key, f);
-        if (r < 0 && r != -ENOENT)
-                return r;
         nb_sources_done(&given->sources);
         r = await_name(given, node_name, f);
         if (r < 0)
@@ -204,7 +215,6 @@ static int join_given(struct given *given, struct nb_failure *f) {
 
 int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
-                                                     .attestation_key = NB_SECRET_INIT,
                                                      .state_fd = -1,
                                                      .begun_usec = nb_now_usec(),
                                                      .plan = { .state = NB_NODE_STATE_ABSENT,

@@ -13,7 +13,6 @@
 #include "kube_calls/cluster_calls.h"
 #include "kube_calls/csr_calls.h"
 #include "os/clock.h"
-#include "os/sources.h"
 #include "state_files/state_file.h"
 #include "systemd/log.h"
 
@@ -78,6 +77,7 @@ int nb_pending_key_keep(struct nb_join *join, struct nb_failure *f) {
 
 void nb_pending_key_drop(struct nb_join *join) {
         nb_key_free(TAKE(join->key));
+        nb_buffer_done(&join->request);
         join->is_key_new = join->is_key_unused = false;
         (void)nb_file_remove(join->state_fd, NB_PENDING_KEY_FILE);
 }
@@ -206,8 +206,8 @@ static const char *find_difference(const struct nb_join *join, const struct nb_c
                 return r == -EKEYREJECTED ? "another key"
                        : r == -EPERM      ? "another subject"
                                           : "an invalid request";
-        if (!nb_attestation_is_own(join->attestation_key, join->bootstrap->identity.token_id,
-                                   request, csr->request_len))
+        if (!nb_attestation_is_own(&join->request, join->bootstrap->identity.token_id, request,
+                                   csr->request_len))
                 return "another proof by an enrolled key";
         if (strcmp(csr->signer_name, NB_CSR_SIGNER) != 0)
                 return "another signerName";
@@ -228,35 +228,84 @@ static int replace_found(struct nb_join *join, const struct nb_csr *csr, const c
         return NB_REQUEST_AGAIN;
 }
 
-/* Only the CSR has a proof, since its approver may require one; a supervisor of k3s signs at once.
- */
-static int make_request(const struct nb_join *join, struct nb_buffer *request,
-                        struct nb_failure *f) {
-        const struct nb_secret *key = join->attestation_key;
+/* Without another connection, what the prover has answered before says more. It is final: there is
+ * nobody left to ask. */
+static void restore_answer(const struct nb_join *join, struct nb_failure *f) {
+        const struct nb_failure refused = *f;
+
+        if (join->proof_failure.code == NB_NONE || f->code != NB_PROVER_UNAVAILABLE ||
+            f->is_cut_short)
+                return;
+        *f = join->proof_failure;
+        f->is_temporary = false;
+        nb_failure_add(f, "; %s", refused.detail);
+}
+
+/* 0; -EPIPE without a failure if the prover has ended. */
+static int ask_prover(struct nb_join *join, struct nb_buffer *request, struct nb_failure *f) {
         int r;
 
-        r = nb_pkcs10_create(join->key, join->node_name, true, request);
-        if (r >= 0 && key && key->data)
-                r = nb_attestation_append(key, join->bootstrap->identity.token_id, request);
-        if (r == -EINVAL)
-                return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, r,
-                                      "the credential '" NB_CREDENTIAL_ATTESTATION_KEY_NAME
-                                      "' is not a private key as PEM: ECDSA of at least P-256, "
-                                      "Ed25519, or RSA of at least 2048 bits");
-        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created") : 0;
+        if (join->prover_fd == 0) {
+                r = nb_prover_fetch(join->proof_channel, join->deadline_ms, f);
+                if (r < 0) {
+                        restore_answer(join, f);
+                        return r;
+                }
+                join->prover_fd = r;
+        }
+        r = nb_prover_ask(join->prover_fd, join->deadline_ms, request, f);
+        /* A late answer must not be taken for the one to the next question. */
+        if ((r == -EPIPE && f->code == NB_NONE) || f->code == NB_PROVER_UNAVAILABLE)
+                nb_prover_leave(&join->prover_fd);
+        else if (r < 0)
+                join->proof_failure = *f;
+        return r;
+}
+
+/* If the prover has ended, asks a new one, as often as install permits. */
+static int add_proof(struct nb_join *join, struct nb_buffer *request, struct nb_failure *f) {
+        const size_t len = request->len;
+        int r;
+
+        nb_log_status("Waiting for the proof by proof.key (%s)", join->settings->proof_key);
+        do
+                r = ask_prover(join, request, f);
+        while (r == -EPIPE && f->code == NB_NONE);
+        if (r >= 0 && nb_prover_find_key(request->data + len, NULL, join->proof_key_id) < 0)
+                return nb_failure_set(f, NB_INTERNAL, EBADMSG, "the proof names no key");
+        return r;
+}
+
+/* The request stays the same for as long as its key: each signature of a TPM takes time, and what
+ * an administrator has seen while it waited must be what is approved. Only the CSR has a proof,
+ * since its approver may require one; a supervisor of k3s signs at once. */
+static int make_request(struct nb_join *join, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(2 * NB_PKCS10_PEM_MAX);
+        int r;
+
+        if (join->request.len > 0)
+                return 0;
+        r = nb_pkcs10_create(join->key, join->node_name, true, &request);
+        if (r >= 0 && join->proof_channel > 0)
+                r = add_proof(join, &request, f);
+        if (r < 0)
+                return f->code != NB_NONE || r == -ECANCELED
+                               ? r
+                               : nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
+        join->request = TAKE(request);
+        return 0;
 }
 
 static int submit_csr(struct nb_join *join, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX);
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
         const char *difference;
         int r;
 
-        r = make_request(join, &request, f);
+        r = make_request(join, f);
         if (r < 0)
                 return r;
         r = nb_csr_submit(&join->api, join->csr_name,
-                          &(struct nb_csr_request){ request.data, request.len,
+                          &(struct nb_csr_request){ join->request.data, join->request.len,
                                                     join->settings->csr_expiration_seconds },
                           &csr, f);
         if (r < 0)

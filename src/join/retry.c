@@ -13,7 +13,7 @@ static const struct policy {
         bool is_early;             /* ends at once if the next attempt would miss the deadline */
 } policies[_NB_RETRY_N] = {
         [NB_RETRY_STAGE] = { 200, 5000, false }, /* notices within seconds that a server is up */
-        [NB_RETRY_RESUBMIT] = { 500, 60000, false },
+        [NB_RETRY_RESUBMIT] = { 500, 60000, false }, /* also for a busy device */
         [NB_RETRY_POLL] = { 500, 15000, false },
         [NB_RETRY_REFRESH] = { 1000, 60000, true },
 };
@@ -60,7 +60,9 @@ bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t 
         end = end_of_patience(retry, class, f->code, now_ms);
         if (class == NB_CLASS_FATAL || class == NB_CLASS_EVENT || now_ms >= end)
                 return false;
-        delay = delay_ms(retry->policy, retry->attempts++, random);
+        /* A busy TPM may be so for hours. */
+        delay = delay_ms(f->is_temporary ? NB_RETRY_RESUBMIT : retry->policy, retry->attempts++,
+                         random);
         if (delay < f->retry_after_ms)
                 delay = f->retry_after_ms;
         retry->due_ms = end - now_ms < delay ? end : now_ms + delay;

@@ -30,8 +30,8 @@ static int set_unreadable(const char *origin, int r, struct nb_failure *f) {
 
 #define NAMED(credential) [NB_CREDENTIAL_##credential] = NB_CREDENTIAL_##credential##_NAME
 const char *const nb_credential_names[_NB_CREDENTIAL_N] = {
-        NAMED(TOKEN),        NAMED(TLS_BOOTSTRAP_TOKEN), NAMED(KUBECONFIG),
-        NAMED(CLUSTER_INFO), NAMED(ATTESTATION_KEY),     NAMED(CONFIG),
+        NAMED(TOKEN),  NAMED(TLS_BOOTSTRAP_TOKEN), NAMED(KUBECONFIG), NAMED(CLUSTER_INFO),
+        NAMED(CONFIG),
 };
 
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory) {
@@ -61,6 +61,19 @@ int nb_store_look(const char *folder) {
         struct stat st;
 
         return fd < 0 || fstatat(fd, ".", &st, 0) < 0 ? -errno : 0;
+}
+
+const struct nb_store *nb_store_find(const char *name) {
+        for (size_t i = 0; i < NB_STORES_N; i++) {
+                _cleanup_(nb_closep) int fd = -1;
+                struct stat st;
+
+                /* access(2) would ignore capabilities. To systemd, too, a dangling link is none. */
+                if (nb_folder_open(nb_stores[i].folder, &fd) >= 0 &&
+                    (fstatat(fd, name, &st, 0) >= 0 || errno != ENOENT))
+                        return &nb_stores[i];
+        }
+        return NULL;
 }
 
 void nb_sources_find_stores(struct nb_sources *sources) {
@@ -106,19 +119,12 @@ static const struct nb_kept *find_kept(const struct nb_sources *sources, enum nb
 
 bool nb_sources_is_sealed(const struct nb_sources *sources, const char *name) {
         const struct nb_kept *kept = find_kept(sources, NB_SOURCE_CREDENTIAL, name);
+        const struct nb_store *store;
 
         if (kept && kept->r >= 0)
                 return false;
-        for (size_t i = 0; i < NB_STORES_N; i++) {
-                _cleanup_(nb_closep) int fd = -1;
-                struct stat st;
-
-                /* access(2) would ignore capabilities. To systemd, too, a dangling link is none. */
-                if (nb_folder_open(nb_stores[i].folder, &fd) >= 0 &&
-                    (fstatat(fd, name, &st, 0) >= 0 || errno != ENOENT))
-                        return nb_stores[i].is_sealed;
-        }
-        return false;
+        store = nb_store_find(name);
+        return store && store->is_sealed;
 }
 
 static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *ret,

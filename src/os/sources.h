@@ -21,15 +21,15 @@
 #define NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME "node-bootstrap.tls-bootstrap-token"
 #define NB_CREDENTIAL_KUBECONFIG_NAME "node-bootstrap.kubeconfig"
 #define NB_CREDENTIAL_CLUSTER_INFO_NAME "node-bootstrap.cluster-info"
+/* Of the prover alone. */
 #define NB_CREDENTIAL_ATTESTATION_KEY_NAME "node-bootstrap.attestation-key"
 
-/* The credentials, and their names. */
+/* The credentials of node-bootstrap.service, and their names. */
 enum nb_credential {
         NB_CREDENTIAL_TOKEN,
         NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
         NB_CREDENTIAL_KUBECONFIG,
         NB_CREDENTIAL_CLUSTER_INFO,
-        NB_CREDENTIAL_ATTESTATION_KEY,
         NB_CREDENTIAL_CONFIG,
         _NB_CREDENTIAL_N,
 };
@@ -64,6 +64,10 @@ struct nb_sources {
 
 /* Reads $CREDENTIALS_DIRECTORY. Nothing is allocated yet. */
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory);
+
+/* Returns the strongest store that has the credential, also if this user cannot read it; NULL if
+ * there is none. */
+const struct nb_store *nb_store_find(const char *name);
 
 /* Sets `stores` to the stores of credentials that are not encrypted, as far as this user can read
  * them. */

@@ -94,7 +94,8 @@ struct nb_settings {
         char provider_id[NB_SETTINGS_PROVIDER_ID_SIZE]; /* "" for none */
         bool refresh_automatic; /* unset: only where a supervisor of k3s issued the certificate */
         bool restart_kubelet;   /* after a refresh that changed something */
-        uint32_t csr_expiration_seconds; /* 0: the signer's default */
+        uint32_t csr_expiration_seconds;            /* 0: the signer's default */
+        char proof_key[NB_SETTINGS_PROOF_KEY_SIZE]; /* "": requests have no proof */
         enum nb_provider metadata_provider;
         bool metadata_node_name, metadata_provider_id; /* take them from metadata if nothing else
                                                           sets them */

@@ -180,6 +180,27 @@ const struct nb_setting_type nb_setting_type_provider_id = {
         .parse = parse_provider_id,
 };
 
+/* Whether it is `prefix` and six hex digits, which are the rest of a handle. */
+static bool is_handle(const char *text, const char *prefix) {
+        const size_t len = strlen(prefix);
+
+        return strncmp(text, prefix, len) == 0 && strlen(text + len) == 6 &&
+               strspn(text + len, NB_DIGITS "abcdefABCDEF") == 6;
+}
+
+static int parse_proof_key(const char *text, size_t len, void *ret) {
+        if (strcmp(text, NB_PROOF_KEY_CREDENTIAL) != 0 && strcmp(text, NB_PROOF_KEY_TPM) != 0 &&
+            !is_handle(text, NB_PROOF_KEY_TPM ":0x81") &&
+            !is_handle(text, NB_PROOF_KEY_TPM ":nv:0x01"))
+                return -EINVAL;
+        return copy_text(text, len, NB_SETTINGS_PROOF_KEY_SIZE, ret);
+}
+
+const struct nb_setting_type nb_setting_type_proof_key = {
+        .expected = "credential, tpm, tpm:0x81 and 6 hex digits, or tpm:nv:0x01 and 6 hex digits",
+        .parse = parse_proof_key,
+};
+
 /* Only the presence of a token is stored here; store.c parses and stores the token. */
 static int parse_token(const char *text _unused_, size_t len _unused_, void *ret _unused_) {
         return -EINVAL;

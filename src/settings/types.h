@@ -17,6 +17,9 @@
 #define NB_SETTINGS_TAINT_SIZE 512 /* "prefix/name=value:PreferNoSchedule" */
 #define NB_SETTINGS_EXTRA_ARG_SIZE 512
 #define NB_SETTINGS_PROVIDER_ID_SIZE 512
+#define NB_SETTINGS_PROOF_KEY_SIZE 32
+#define NB_PROOF_KEY_CREDENTIAL "credential"
+#define NB_PROOF_KEY_TPM "tpm"
 #define NB_CSR_EXPIRATION_MIN 600 /* seconds; certificates.k8s.io/v1 spec.expirationSeconds */
 #define NB_SETTING_TIMEOUT_MAX_SECONDS (3650ULL * 24 * 3600)
 
@@ -59,7 +62,7 @@ union nb_setting_value {
         char path[NB_SETTINGS_PATH_MAX], path_or_url[NB_SETTINGS_PATH_MAX];
         char cri_socket[NB_SETTINGS_PATH_MAX], node_name[NB_NODE_NAME_MAX + 1];
         char taint[NB_SETTINGS_TAINT_SIZE], extra_arg[NB_SETTINGS_EXTRA_ARG_SIZE];
-        char provider_id[NB_SETTINGS_PROVIDER_ID_SIZE];
+        char provider_id[NB_SETTINGS_PROVIDER_ID_SIZE], proof_key[NB_SETTINGS_PROOF_KEY_SIZE];
         uint8_t pin[NB_PIN_SIZE];
         uint32_t expiration;
         uint64_t duration;
@@ -70,8 +73,8 @@ extern const struct nb_setting_type nb_setting_type_boolean, nb_setting_type_clu
         nb_setting_type_config_from, nb_setting_type_cri_socket, nb_setting_type_duration,
         nb_setting_type_endpoint, nb_setting_type_expiration, nb_setting_type_extra_arg,
         nb_setting_type_node_name, nb_setting_type_path, nb_setting_type_path_or_url,
-        nb_setting_type_pin, nb_setting_type_provider, nb_setting_type_provider_id,
-        nb_setting_type_taint, nb_setting_type_token;
+        nb_setting_type_pin, nb_setting_type_proof_key, nb_setting_type_provider,
+        nb_setting_type_provider_id, nb_setting_type_taint, nb_setting_type_token;
 
 /* Appends the value as it is written in a document. */
 void nb_setting_type_format(const struct nb_setting_type *type, const void *value,

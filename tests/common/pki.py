@@ -72,9 +72,13 @@ def spki(public_key):
     return public_key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
+def fingerprint(public_key):
+    return "sha256:" + hashlib.sha256(spki(public_key)).hexdigest()
+
+
 def pin(cert):
     """The pin of a CA, in the form of caCertHashes."""
-    return "sha256:" + hashlib.sha256(spki(cert.public_key())).hexdigest()
+    return fingerprint(cert.public_key())
 
 
 def name(cn, orgs=(), more=()):
@@ -239,12 +243,21 @@ def sign_csr(key, cn, orgs=(NODES,), *, more=(), sans=()):
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def prove(key, pem, token_id):
-    """What a machine with an enrolled key appends to its CSR."""
+def block(label, content):
+    text = base64.b64encode(content)
+    lines = b"\n".join(text[i:i + 64] for i in range(0, len(text), 64))
+    return b"-----BEGIN NODE-BOOTSTRAP %s-----\n%s\n-----END NODE-BOOTSTRAP %s-----\n" % (label, lines, label)
+
+
+def name_key(key):
+    return block(b"PUBLIC KEY", spki(key.public_key()))
+
+
+def prove(key, pem, token_id, named=None):
+    """What a machine with an enrolled key appends to its CSR. `named` is the key that it says it is; False: it does not say."""
     message = f"node-bootstrap attestation v2\n{token_id}\n".encode() + hashlib.sha256(der(x509.load_pem_x509_csr(pem))).digest()
-    signature = base64.encodebytes(key.sign(message, ec.ECDSA(hashes.SHA256()))).replace(b"\n", b"")
-    lines = b"\n".join(signature[i:i + 64] for i in range(0, len(signature), 64))
-    return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + lines + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"
+    signature = block(b"KEY SIGNATURE", key.sign(message, ec.ECDSA(hashes.SHA256())))
+    return signature if named is False else signature + name_key(named or key)
 
 
 USAGES = ("digital signature", "key encipherment", "client auth")

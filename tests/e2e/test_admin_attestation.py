@@ -6,7 +6,6 @@ from common.wait import until
 from .harness import controlplane
 from .harness import admin as admins
 from .harness.approvals import GROUP, Place
-from .harness.node import UNIT
 
 EVENTS = "/api/v1/namespaces/default/events"
 KEY = "/etc/credstore.encrypted/node-bootstrap.attestation-key"
@@ -22,8 +21,8 @@ rm /run/attestation-key
 
 def boot(node, token):
     """Returns the public key that the machine has made."""
-    node.prepare(token)
-    node.drop_in(UNIT, "[Service]\nLoadCredentialEncrypted=node-bootstrap.attestation-key\n")
+    node.prepare(token, proof={"key": "credential"})
+    node.drop_in("node-bootstrap-prover@.service", "[Service]\nLoadCredentialEncrypted=node-bootstrap.attestation-key\n")
     node.boot("--unit=basic.target")
     return node.run("sh", "-c", SEAL).stdout
 

@@ -12,10 +12,11 @@ import pytest
 
 from common import pki
 from common.documentation import commands
+from common.prover import Prover
 from common.wait import PATIENCE, until
 from .harness import admin
 from .harness.controlplane import CSRS, SECRETS, free_ports
-from .harness.fleet import FolderMachine
+from .harness.fleet import PROGRAM, FolderMachine
 
 pytestmark = pytest.mark.nightly
 
@@ -204,16 +205,17 @@ def test_enrolled(fleet):
         if name == "with-key":
             private = pki.key_pem(key)
     with fleet.admin.controller("--parts=approve-client,signer", account=admin.service_account(fleet.cluster)):
-        status, rows, said = fleet.run(fleet.folder, f"--keys={keys}", "--timeout=0")
+        status, rows, said = fleet.run(fleet.folder, f"--keys={keys}", "--proof-key=credential", "--timeout=0")
         assert status == 1 and set(rows) == {"with-key", "without-key"} and [path.name for path in fleet.folder.iterdir()] == ["user-data"], said
         text = (fleet.folder / "user-data").read_text()
         for name in rows:
             machine = fleet.machines[name] = FolderMachine(fleet.base, fleet.tree, fleet.cluster, name)
-            machine.take(text, node={"name": name})
+            machine.take(text if name == "with-key" else text.replace('      proof:\n        key: "credential"\n', ""), node={"name": name})
             if name == "with-key":
-                machine.write("credentials/node-bootstrap.attestation-key", private.decode())
+                service = Prover(machine.folder / "root", machine.folder / "prover", private, machine.tree / PROGRAM)
             machine.start()
         status, rows, said = fleet.run(fleet.folder, f"--keys={keys}", "--timeout=60")
+    service.close()
     assert rows["with-key"][:2] == ("joined", "-") and status == 1, said
     assert rows["without-key"][:2] == ("failed", "csr-pending") and rows["without-key"][2].startswith("AttestationMissing: "), said
     assert (fleet.folder / "user-data").read_text() == text

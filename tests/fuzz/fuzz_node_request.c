@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/policy/node_record.h"
 #include "admin/policy/node_request.h"
 #include "base/encoding.h"
 #include "base/text.h"
@@ -47,11 +48,23 @@ static void check_object(const char *data, size_t len, const char *signer, const
         nb_json_done(&json);
 }
 
+/* A key that is found can be enrolled, whatever else is in the text. */
+static void check_key(const char *data, size_t len) {
+        _cleanup_(nb_buffer_done) struct nb_buffer key = NB_BUFFER_INIT(NB_NODE_RECORD_KEY_MAX);
+        uint8_t id[NB_SHA256_SIZE], again[NB_SHA256_SIZE];
+
+        if (nb_attestation_find_key(data, len, &key, id) <= 0)
+                return;
+        FUZZ_CHECK(nb_attestation_key_read(key.data, key.len, again) == 0);
+        FUZZ_CHECK(nb_digest_is_equal(id, again));
+}
+
 void fuzz_one(const char *data, size_t len) {
         enum nb_attestation_verdict verdict = nb_attestation_verify(data, len, "abcdef",
                                                                     public_key);
 
         FUZZ_CHECK(verdict == NB_ATTESTATION_MISSING || verdict == NB_ATTESTATION_INVALID);
+        check_key(data, len);
         check_object(data, len, NB_CSR_SIGNER, "client");
         check_object(data, len, NB_SIGNER_SERVING, "server");
 }

@@ -223,6 +223,38 @@ def test_an_enrolled_token_admits_enrolled_nodes_with_their_proofs(cluster, star
     assert [cluster.conditions(name) for name in ("other", "third", "silent")] == [[], [], []]
 
 
+def test_an_unknown_machine_waits_until_its_key_is_enrolled(api, cluster, start):
+    """The Event has the fingerprint, which the administrator compares. The same request is then approved."""
+    key = pki.new_key()
+    fingerprint = pki.fingerprint(key.public_key())
+    cluster.token("eeeeee", None, group=ENROLLED)
+    pem = make_request("n1")
+    cluster.request("one", "n1", "eeeeee", pem=pem + pki.prove(key, pem, "eeeeee"))
+    start()
+    [event] = cluster.await_event("one", "NotEnrolled")
+    assert f"it says that it is signed by {fingerprint}" in event["message"]
+    done = api.run("enroll", "add", "n1", f"--fingerprint={fingerprint}")
+    assert done.returncode == 0, done.stderr
+    cluster.await_approval("one")
+
+
+def test_a_replaced_mainboard(api, cluster, start):
+    """Its request would be judged again after an hour only, but the new key wakes it."""
+    enrolled, found = pki.new_key(), pki.new_key()
+    cluster.token("eeeeee", None, group=ENROLLED)
+    cluster.enroll("n1", enrolled)
+    for name, named in ("new", None), ("old", False):
+        pem = make_request("n1")
+        cluster.request(name, "n1", "eeeeee", pem=pem + pki.prove(found, pem, "eeeeee", named))
+    start()
+    [new], [old] = (cluster.await_event(name, "AttestationInvalid") for name in ("new", "old"))
+    assert f"signed by {pki.fingerprint(found.public_key())}, enrolled is {pki.fingerprint(enrolled.public_key())}" in new["message"]
+    assert "sha256:" not in old["message"]
+    words = "enroll", "add", "n1", f"--fingerprint={pki.fingerprint(found.public_key())}"
+    assert api.run(*words).returncode == 73 and api.run(*words, "--force").returncode == 0
+    cluster.await_approval("new")
+
+
 def test_a_node_that_is_enrolled_without_a_key_needs_no_proof(cluster, start):
     """Its record has addresses for serving certificates. The enrolled token, and the policy, still need a key."""
     cluster.record("n1", node="n1", addresses="10.0.0.5")
@@ -303,7 +335,7 @@ def test_a_removed_node_needs_a_new_request(api, cluster, start):
     assert cluster.conditions("one") == []
 
 
-ENROLLED_KEY = pki.new_key()
+ENROLLED_KEY, OTHER_KEY = pki.new_key(), pki.new_key()
 ATTESTATIONS = {
     "no proof": ("AttestationMissing", True, lambda pem: b""),
     "the proof of another key": ("AttestationInvalid", True, lambda pem: pki.prove(pki.new_key(), pem, "aaaaaa")),
@@ -311,6 +343,10 @@ ATTESTATIONS = {
     "a proof for another token": ("AttestationInvalid", True, lambda pem: pki.prove(ENROLLED_KEY, pem, "bbbbbb")),
     "no enrolled key": ("NotEnrolled", False, lambda pem: pki.prove(ENROLLED_KEY, pem, "aaaaaa")),
     "a proof": (None, True, lambda pem: pki.prove(ENROLLED_KEY, pem, "aaaaaa")),
+    "a proof that names no key": (None, True, lambda pem: pki.prove(ENROLLED_KEY, pem, "aaaaaa", named=False)),
+    "a proof that names another key": (None, True, lambda pem: pki.prove(ENROLLED_KEY, pem, "aaaaaa", named=OTHER_KEY)),
+    "the enrolled key is named, and another signs": ("AttestationInvalid", True, lambda pem: pki.prove(OTHER_KEY, pem, "aaaaaa", named=ENROLLED_KEY)),
+    "a key alone": ("AttestationMissing", True, lambda pem: pki.name_key(ENROLLED_KEY)),
 }
 
 

@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import subprocess
+import time
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from common import documentation, faults, pki
 from common.csrs import timestamp
 from . import admin
-from .admin_cluster import SECRETS, Cluster
+from .admin_cluster import ENROLLED, SECRETS, Cluster
 
 KEY, OTHER = pki.new_key(), pki.new_key()
 RECORD = f"{SECRETS}/node-bootstrap-node-worker-1"
@@ -207,7 +208,8 @@ def test_key_that_cannot_be_enrolled(api, text, said):
 @pytest.mark.parametrize("arguments, exit_status", [
     (["add"], 64), (["add", "--public-key=-"], 64), (["add", "Worker_1", "--public-key=-"], 64), (["add", "worker-1"], 64),
     (["add", "worker-1", "--public-key=/nonexistent"], 65), (["add", "--from=/nonexistent"], 65), (["add", "worker-1", "--from=-"], 64),
-    (["add", "--addresses=10.0.0.5", "--from=-"], 64), (["list", "worker-1"], 64), (["show"], 64), (["remove"], 64), (["remove", "Worker_1"], 64), ([], 64),
+    (["add", "--addresses=10.0.0.5", "--from=-"], 64), (["add", "worker-1", "--from-request=csr-1"], 64), (["add", "--from-request=x", "--from=-"], 64),
+    (["add", "worker-1", "--fingerprint=sha256:0"], 64), (["add", "worker-1", f"--fingerprint=sha256:{64 * '0'}", "--public-key=-"], 64), (["list", "worker-1"], 64), (["show"], 64), (["remove"], 64), (["remove", "Worker_1"], 64), ([], 64),
 ])
 def test_usage(api, arguments, exit_status):
     done = api.run("enroll", *arguments)
@@ -253,10 +255,11 @@ def test_many_nodes(api, tmp_path):
 
 
 @pytest.mark.parametrize("line, text", [
-    ("worker-2", "expected '--public-key'"), ("Worker_2 --addresses=10.0.0.5", "the name of a node"), ("worker-2 --force", "unknown"),
+    ("worker-2", "expected '--public-key'"), ("Worker_2 --addresses=10.0.0.5", "the name of a node"), ("worker-2 --unknown", "unknown"), ("worker-2 --force", "expected '--public-key'"),
     ("worker-2 --public-key=-", "has to be a file"), ("worker-2 worker-3 --addresses=10.0.0.5", "unexpected"),
-    ("worker-2 --addresses=" + "10.0.0.5," * 2000, "too long"),
-], ids=["nothing", "name", "option", "stdin", "two", "long"])
+    ("worker-2 --addresses=" + "10.0.0.5," * 2000, "too long"), ("worker-2" + " --force" * 16 + " --addresses=10.0.0.5", "too long"),
+    ("worker-2 --from-request=csr-1", "expected '--fingerprint' with '--from-request'"),
+], ids=["nothing", "name", "option", "force", "stdin", "two", "long", "words", "request"])
 def test_a_wrong_line_enrolls_nothing(api, line, text):
     done = api.run("enroll", "add", "--from=-", stdin=f"worker-1 --addresses=10.0.0.5\n{line}\n")
     assert done.returncode == 64 and text in done.stderr and "line 2" in done.stderr and done.stdout == "" and not api.requests, done
@@ -281,17 +284,132 @@ def test_two_nodes_with_one_key_in_a_list(api, tmp_path):
     assert len(api.objects.all(SECRETS)) == 1
 
 
+# The key in a request.
+
+
+@pytest.fixture
+def cluster(api):
+    cluster = Cluster(api)
+    cluster.token("eeeeee", None, group=ENROLLED)
+    return cluster
+
+
+def ask(cluster, name, node, key, named=None):
+    pem = pki.sign_csr(pki.new_key(), pki.node_user(node), [pki.NODES])
+    cluster.request(name, node, "eeeeee", pem=pem + pki.prove(key, pem, "eeeeee", named))
+
+
+def fingerprint(key):
+    return pki.fingerprint(key.public_key())
+
+
+def test_the_key_of_a_request(api, cluster):
+    ask(cluster, "one", "worker-1", KEY)
+    [row] = json.loads(api.run("requests", "list", "--output=json").stdout)
+    assert row["proofKey"] == fingerprint(KEY) and row["verdict"] == "NotEnrolled"
+    assert f"it says that it is signed by {fingerprint(KEY)}" in api.run("requests", "list").stdout
+    done = api.run("enroll", "add", "worker-1", "--from-request=one", f"--fingerprint={row['proofKey'].upper().replace('SHA', 'sha')}")
+    assert (done.returncode, done.stdout) == (0, "enrolled node worker-1\n"), done.stderr
+    assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY)}
+    assert fingerprint(KEY) in api.run("enroll", "list").stdout
+    assert api.run("requests", "approve", "one").returncode == 0
+
+
+@pytest.mark.parametrize("node, words", [
+    ("worker-1", ["--from-request=one", f"--fingerprint={pki.fingerprint(OTHER.public_key())}"]),
+    ("worker-1", ["--from-request=two", f"--fingerprint={pki.fingerprint(KEY.public_key())}"]),
+    ("worker-2", [f"--fingerprint={pki.fingerprint(KEY.public_key())}"]),
+], ids=["another key", "another request", "another node"])
+def test_what_a_request_says_is_not_believed(api, cluster, node, words):
+    """Whoever has the token writes the request: the key has to have the fingerprint, and the request has to be for the node."""
+    ask(cluster, "one", "worker-1", KEY)
+    ask(cluster, "two", "worker-1", OTHER, named=pki.new_key())
+    done = api.run("enroll", "add", node, *words)
+    assert done.returncode == 66 and f"no request of the node names the key: {node} {words[-1].partition('=')[2]}" in done.stderr
+    assert len(api.objects.all(SECRETS)) == 1
+
+
+def test_a_named_key_that_cannot_be_enrolled(api, cluster):
+    weak = ec.generate_private_key(ec.SECP192R1())
+    ask(cluster, "one", "worker-1", KEY, named=weak)
+    [row] = json.loads(api.run("requests", "list", "--output=json").stdout)
+    assert row["proofKey"] == "" and "signed by" not in row["text"]
+    assert api.run("enroll", "add", "worker-1", f"--fingerprint={fingerprint(weak)}").returncode == 66
+
+
+def run_example(api, folder, kind, **programs):
+    """An example of the page, with shell commands in place of other programs."""
+    [example] = documentation.examples(kind)
+    for name, text in {**programs, "node-bootstrap-admin": f'exec {admin.command()[0]} "$@"'}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    env = admin.environment(KUBECONFIG=api.kubeconfig(), PATH=f"{folder}:{os.environ['PATH']}")
+    return subprocess.run(["sh", "-ec", example.text], env=env, cwd=folder, text=True, capture_output=True, check=False, timeout=60)
+
+
+def test_the_documented_inventory_is_enrolled(api, cluster, tmp_path):
+    """The machines that have not asked yet are named; the command can be run again, and replaces no key."""
+    keys = {f"worker-{number}": pki.new_key() for number in range(4)}
+    (tmp_path / "inventory").write_text("".join(f"{node} {fingerprint(key)}\n" for node, key in keys.items()))
+    for number in (0, 2):
+        ask(cluster, f"csr-{number}", f"worker-{number}", keys[f"worker-{number}"])
+    done = run_example(api, tmp_path, "inventory")
+    assert done.returncode == 66 and done.stdout == "enrolled node worker-0\nenrolled node worker-2\n" and "not enrolled: 2" in done.stderr
+    assert f"names the key: worker-1 {fingerprint(keys['worker-1'])}" in done.stderr
+    for number in (1, 3):
+        ask(cluster, f"csr-{number}", f"worker-{number}", keys[f"worker-{number}"])
+    done = run_example(api, tmp_path, "inventory")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 4, done.stderr
+    assert data(api, f"{SECRETS}/node-bootstrap-node-worker-3")["publicKey"] == public_pem(keys["worker-3"])
+
+
+@pytest.mark.parametrize("force", ["command", "line"])
+def test_only_the_line_of_a_node_replaces_its_key(api, cluster, force):
+    """With --from, --force says that another approver is known, and nothing about the nodes."""
+    api.allows = lambda attributes: True
+    cluster.enroll("worker-1", KEY)
+    ask(cluster, "one", "worker-1", OTHER)
+    line = f"worker-1 --fingerprint={fingerprint(OTHER)}"
+    done = api.run("enroll", "add", "--from=-", "--force", stdin=line + (" --force" if force == "line" else ""))
+    assert (done.returncode == 0) == (force == "line"), done.stderr
+    assert data(api)["publicKey"] == public_pem(OTHER if force == "line" else KEY)
+    done = api.run("enroll", "add", "--from=-", stdin=line + " --force")
+    assert "admin-automatic-approval" in done.stderr
+
+
+@pytest.mark.parametrize("text", [public_pem(KEY) + "\n", json.dumps({"encryptionKey": {"ekPub": public_pem(OTHER)}, "signingKey": {"ekPub": public_pem(KEY)}})],
+                         ids=["value", "json"])
+def test_what_a_cloud_prints(api, text):
+    """gcloud compute instances get-shielded-identity, with --format='value(signingKey.ekPub)' or --format=json."""
+    assert enroll(api, key=text).returncode == 0 and data(api)["publicKey"] == public_pem(KEY)
+
+
+@pytest.mark.parametrize("text, said", [("{", "expected"), ("{}", "signingKey.ekPub"), (json.dumps({"signingKey": {"ekPub": PRIVATE}}), "it is a private key")],
+                         ids=["no json", "no key", "private"])
+def test_what_no_cloud_prints(api, text, said):
+    done = enroll(api, key=text)
+    assert done.returncode == 65 and said in done.stderr and not api.requests and PRIVATE.splitlines()[1] not in done.stderr
+
+
+def test_500_enrolments(api, cluster):
+    keys = [pki.new_key() for _ in range(500)]
+    for number, key in enumerate(keys):
+        ask(cluster, f"csr-{number}", f"worker-{number}", key)
+    begun = time.monotonic()
+    done = api.run("enroll", "add", "--from=-", stdin="".join(f"worker-{number} --fingerprint={fingerprint(key)}\n" for number, key in enumerate(keys)))
+    seconds = time.monotonic() - begun
+    assert done.returncode == 0 and len(api.objects.all(SECRETS)) == 501, done.stderr
+    assert len(api.requests) < 2 * 500 + 10
+    print(f"500 enrolments by fingerprint: {seconds:.1f} s, {500 / seconds:.0f} per second, {len(api.requests)} requests")
+
+
 def test_the_documented_machines_are_enrolled(api, tmp_path):
     """Of Cluster API: the example takes the names and addresses from the Machines, which no node writes."""
-    [example] = documentation.examples("machines")
     machines = {"items": [{"status": {"nodeRef": {"name": f"worker-{number}"}, "addresses": [
         {"type": "InternalIP", "address": f"10.0.0.{number}"}, {"type": "Hostname", "address": "x"}, {"type": "InternalIP", "address": f"fd00::{number}"}]}}
         for number in (1, 2)] + [{"status": {}}]}
     (tmp_path / "machines.json").write_text(json.dumps(machines))
-    for name, text in ("kubectl", f"exec cat {tmp_path}/machines.json"), ("node-bootstrap-admin", f'exec {admin.command()[0]} "$@"'):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    env = admin.environment(KUBECONFIG=api.kubeconfig(), PATH=f"{tmp_path}:{os.environ['PATH']}")
-    subprocess.run(["sh", "-ec", example.text], env=env, check=True, timeout=60)
+    done = run_example(api, tmp_path, "machines", kubectl=f"exec cat {tmp_path}/machines.json")
+    assert done.returncode == 0, done.stderr
     listed = api.run("enroll", "list").stdout
     assert "worker-1                       no key 10.0.0.1,fd00::1\n" in listed and "no key 10.0.0.2,fd00::2\n" in listed

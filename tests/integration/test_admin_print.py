@@ -5,6 +5,7 @@ import base64
 import json
 import re
 import subprocess
+import urllib.parse
 
 import pytest
 import yaml
@@ -189,3 +190,29 @@ def test_form_that_does_not_exist(api):
     done = api.run("token", "create", "--print", "helm")
     assert done.returncode == 64 and "'--print' to be" in done.stderr and "cloud-config" in done.stderr
     assert not [request for request in api.requests if request.verb == "create"], "a token was created"
+
+
+# The key of an enrolled machine.
+
+@pytest.mark.parametrize("form", ["config", "cloud-config", "ignition"])
+def test_proof_key(api, cluster_info, form):
+    """In the settings of each form that has some; without it, the command warns."""
+    done = api.run("token", "create", TOKEN, "--enrolled", f"--print={form}", "--proof-key=tpm:0x81000003", "--dry-run")
+    text = urllib.parse.unquote(done.stdout)
+    assert done.returncode == 0 and re.search(r'proof:\n *key: "tpm:0x81000003"\n', text), text
+    assert "without a proof" not in done.stderr
+    done = api.run("token", "create", TOKEN, "--enrolled", f"--print={form}", "--dry-run")
+    assert done.returncode == 0 and "proof:" not in done.stdout and "--proof-key adds the setting" in done.stderr
+
+
+@pytest.mark.parametrize("words, is_warned", [(["--print=setup"], True), ([], True), (["--print=credential"], False),
+                                              (["--print=credential", "--proof-key=tpm"], True)])
+def test_proof_key_in_a_form_without_settings(api, cluster_info, words, is_warned):
+    done = api.run("token", "create", TOKEN, "--enrolled", "--dry-run", *words)
+    assert done.returncode == 0 and ("set proof.key on the machine" in done.stderr) is is_warned
+
+
+@pytest.mark.parametrize("words", [["--enrolled", "--proof-key=x"], ["--node=a", "--proof-key=tpm"], ["--proof-key=tpm"]], ids=" ".join)
+def test_wrong_proof_key(api, words):
+    done = api.run("token", "create", "--print=config", *words)
+    assert done.returncode == 64 and not api.requests, done.stderr

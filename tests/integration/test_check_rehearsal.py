@@ -19,7 +19,7 @@ from .manager import Manager
 
 REHEARSAL = "node_bootstrap_check.service"
 UNIT, FRAGMENT, DROP_IN = "node-bootstrap.service", "etc/systemd/system/node-bootstrap.service", "etc/systemd/system/node-bootstrap.service.d/x.conf"
-SERVICE, SETTINGS, STATE, USER_DATA = 0, 1, 3, 5      # steps
+SERVICE, SETTINGS, STATE, USER_DATA = 0, 1, 4, 6      # steps
 N_FIELDS = len(re.findall(r"^ +NB_FIELD_\w+,", (SOURCE / "src/systemd/log.h").read_text(), re.M))
 DEAD = {"LoadState": "loaded", "ActiveState": "inactive", "SubState": "dead", "Result": "success"}
 GONE = {**DEAD, "LoadState": "not-found"}       # systemd forgets a unit that has not failed
@@ -76,10 +76,10 @@ def rehearsal(tmp_path):
 
 
 def test_unit(rehearsal):
-    """With the lines of the service, what they would change taken back, and nothing that starts another unit."""
+    """With the lines of the service, what they would change taken back, and nothing that starts another unit than the prover's socket."""
     status, found = rehearsal.check()
     text = rehearsal.text
-    assert "[Unit]\nConditionHost=y\n[Service]\nExecStart=!/usr/x\nEnvironment=A=node-bootstrap.service\n" in text and "Wants" not in text and "B=b" not in text
+    assert "[Unit]\nConditionHost=y\n[Service]\nExecStart=!/usr/x\nEnvironment=A=node-bootstrap.service\n" in text and text.count("Wants") == 1 and "\nWants=node-bootstrap-prover.socket\n" in text and "B=b" not in text
     assert text.index("ExecStartPre=/bin/x\n") < text.index("\nExecStartPre=\n") and text.index("ExecStart=!/usr/x") < text.index("\nExecStart=\n")
     assert " --rehearsal check --rehearsal --local\n" in text.rpartition("ExecStart=")[2]
     assert status == 0 and found["Service"][-1] == "✓ systemd can start node-bootstrap.service" and found["Settings"] == ["✓ valid"] and "This machine" in found

@@ -207,7 +207,6 @@ def test_what_the_child_gets(world, machine, found):
     world.local = {"metadata": {"nodeName": True}, "discovery": settings(world)["discovery"]}
     world.configure()
     world.find_platform(**found)
-    machine.set_credential("attestation-key", "x")
     machine.inspect(is_metadata_read=False)
     assert "--metadata" in machine.arguments
     assert {name for kind, name in machine.passed.entries if kind == machine.passed.CREDENTIAL} == set()

@@ -2,12 +2,9 @@
 """The request: what is submitted, when, with which key, and what the API server may answer."""
 
 import base64
-import hashlib
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from common import apiserver, csrs, endpoint, faults, pki
 from common.machine import NODE, TOKEN_ID, TOKEN_SOURCE, Case
@@ -48,33 +45,6 @@ def test_object(world):
     assert pki.spki(request.public_key()) == pki.spki(key) and request.is_signature_valid
     assert len(request.extensions) == 0 and request.public_key().curve.name == "secp256r1"
     assert request.signature_hash_algorithm.name == "sha256"
-
-
-def pem_blocks(text):
-    """Label and content of each PEM block."""
-    parts = text.decode().split("-----")
-    return [(parts[i].removeprefix("BEGIN "), base64.b64decode(parts[i + 1])) for i in range(1, len(parts) - 1, 4)]
-
-
-def test_proof_of_the_machine(world):
-    """The proof is behind the request, and covers it and the token; after 409, the same request is found again."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    world.machine.set_credential("attestation-key", key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
-    lost_answer(world)
-    world.machine.join().joined()
-    for request in world.server.seen("create"):
-        (label, der), (proof_label, proof) = pem_blocks(base64.b64decode(request.json()["spec"]["request"]))
-        assert (label, proof_label) == ("CERTIFICATE REQUEST", "NODE-BOOTSTRAP KEY SIGNATURE")
-        message = f"node-bootstrap attestation v2\n{TOKEN_ID}\n".encode() + hashlib.sha256(der).digest()
-        key.public_key().verify(proof, message, ec.ECDSA(hashes.SHA256()))
-
-
-@pytest.mark.parametrize("text", ["", "S3cret", "-----BEGIN PRIVATE KEY-----\nS3cret\n-----END PRIVATE KEY-----\n"], ids=["empty", "not a key", "damaged"])
-def test_unusable_key_for_the_proof(world, text):
-    world.machine.set_credential("attestation-key", text)
-    run = world.machine.join().failed("attestation-key-unusable", 65, "node-bootstrap.attestation-key")
-    assert "S3cret" not in run.stderr and not world.server.seen("create")
 
 
 def test_expiration(world):
@@ -286,15 +256,6 @@ def test_copied_after_each_deletion(world):
     world.machine.configure(world.server, timeout="10s")
     run = world.machine.join().failed("csr-pending", 75, "was deleted or replaced each time")
     assert run.stderr.count("another requestor (submitted by 'mallory')") > 1 and len(world.server.seen("create")) <= 12
-
-
-def test_copied_without_the_proof(world):
-    """A copy without the proof by the enrolled key would never be approved."""
-    world.machine.set_credential("attestation-key", pki.key_pem(pki.new_key()))
-    put()(world)
-    run = world.machine.join().joined()
-    assert "another proof" in run.stderr
-    another_object(world, run)
 
 
 def test_denied_before(world):

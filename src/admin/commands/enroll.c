@@ -14,17 +14,22 @@
 #include "crypto/attestation.h"
 #include "os/clock.h"
 #include "os/sources.h"
+#include "systemd/log.h"
 
 #define TEXT_MAX ((size_t)64 * 1024) /* of a key, and of a record in JSON */
 #define LINES_MAX ((size_t)4 * 1024 * 1024)
-#define WORDS_MAX 8
+#define WORDS_MAX 13
 
 /* One node, and what its record is to have. */
 struct enrollment {
         const char *node;
-        const char *key_path; /* "-": standard input */
+        const char *key_path;     /* "-": standard input */
+        const char *fingerprint;  /* of the key, which a request names */
+        const char *request_name; /* of that request; NULL: any for the node */
         const char *addresses, *dns_names;
-        struct nb_secret key; /* it may be a private key by mistake */
+        bool is_forced;
+        struct wanted *wanted; /* with a fingerprint; borrowed */
+        struct nb_secret key;  /* it may be a private key by mistake */
         uint8_t key_id[NB_SHA256_SIZE];
         struct nb_node_record record; /* to be written */
         bool is_new;                  /* there is no record yet */
@@ -33,10 +38,16 @@ struct enrollment {
 
 struct enroll {
         struct nb_admin admin;
-        bool is_forced;
-        bool has_key;           /* of at least one node */
-        struct nb_records keys; /* struct owner */
+        bool is_forced;           /* who else approves requests is not checked */
+        bool has_key;             /* of at least one node */
+        struct nb_records keys;   /* struct owner */
+        struct nb_records wanted; /* struct wanted */
+        size_t n_missing;
 };
+
+static bool enrollment_has_key(const struct enrollment *enrollment) {
+        return enrollment->key_path || enrollment->fingerprint;
+}
 
 static void enrollment_done(struct enrollment *enrollment) {
         nb_secret_done(&enrollment->key);
@@ -44,14 +55,32 @@ static void enrollment_done(struct enrollment *enrollment) {
 
 /* --- The key --- */
 
+/* The key with which a virtual machine's TPM signs, as gcloud's get-shielded-identity prints it. */
+static int take_signing_key(struct nb_secret *key, const char *path, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(
+                key->data, key->len, nb_text_shown(path), NB_ADMIN_INPUT_MALFORMED, f);
+        const char *pem = nb_json_string(&json, "signingKey.ekPub");
+
+        if (!pem) {
+                nb_json_refuse(&json, "signingKey.ekPub", "a public key as PEM", NULL);
+                return json.r;
+        }
+        nb_secret_done(key);
+        return nb_secret_copy(key, pem, strlen(pem)) < 0 ? nb_failure_set_memory(f) : 0;
+}
+
 /* No message quotes the text. */
 static int read_key(struct enrollment *enrollment, struct nb_failure *f) {
         const char *path = enrollment->key_path, *text, *flaw = "it is not one public key";
         struct nb_secret *key = &enrollment->key;
         int r = nb_admin_read_file(path, TEXT_MAX, key, f);
 
+        if (r >= 0 && key->data && key->data[0] == '{')
+                r = take_signing_key(key, path, f);
         if (r < 0)
                 return r;
+        while (key->data && key->len > 1 && !strcmp(&key->data[key->len - 2], "\n\n"))
+                key->data[--key->len] = '\0';
         text = key->data ? key->data : "";
         r = key->len > NB_NODE_RECORD_KEY_MAX
                     ? -EINVAL
@@ -67,6 +96,67 @@ static int read_key(struct enrollment *enrollment, struct nb_failure *f) {
                               "'%s': %s; expected a public key as PEM: ECDSA of at least P-256, "
                               "Ed25519, or RSA of at least 2048 bits",
                               nb_text_shown(path), flaw);
+}
+
+/* --- The key in a request --- */
+
+/* The fingerprint, which is compared with the machine, decides which key that is: the requestor
+ * wrote all else. */
+struct wanted {
+        struct nb_record record;                /* key: the node and the fingerprint */
+        char request_name[NB_CSR_NAME_MAX + 1]; /* "": any */
+        char key[NB_NODE_RECORD_KEY_MAX + 1];   /* "": not found */
+};
+
+#define WANTED_SIZE (NB_NODE_NAME_MAX + 1 + NB_PIN_TEXT_SIZE)
+
+static int want_key(struct enroll *enroll, struct enrollment *enrollment, struct nb_failure *f) {
+        const char *text = enrollment->fingerprint;
+        char fingerprint[NB_PIN_TEXT_SIZE], words[WANTED_SIZE];
+
+        if (nb_pin_parse(text, strlen(text), enrollment->key_id) < 0)
+                return nb_admin_refuse_word("'--fingerprint' to be sha256: and 64 hex digits", text,
+                                            f);
+        nb_pin_format(enrollment->key_id, fingerprint);
+        snprintf(words, sizeof(words), "%s %s", enrollment->node, fingerprint);
+        enrollment->wanted = nb_records_put(&enroll->wanted, words, sizeof(struct wanted));
+        if (!enrollment->wanted)
+                return nb_failure_set_memory(f);
+        NB_TEXT_COPY(enrollment->wanted->request_name,
+                     enrollment->request_name ? enrollment->request_name : "");
+        return 0;
+}
+
+static int visit_request(void *userdata, struct nb_json *item) {
+        _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
+        _cleanup_(nb_buffer_done) struct nb_buffer key = NB_BUFFER_INIT(NB_NODE_RECORD_KEY_MAX);
+        struct enroll *enroll = userdata;
+        struct wanted *wanted;
+        uint8_t key_id[NB_SHA256_SIZE];
+        char words[WANTED_SIZE];
+
+        nb_node_request_read(item, &request);
+        snprintf(words, sizeof(words), "%s %s", request.node, request.proof_key);
+        wanted = item->r >= 0 ? nb_records_find(&enroll->wanted, words) : NULL;
+        if (wanted && request.kind == NB_NODE_REQUEST_CLIENT &&
+            (!wanted->request_name[0] || !strcmp(wanted->request_name, request.name)) &&
+            nb_attestation_find_key(request.pem, request.pem_len, &key, key_id) > 0)
+                NB_TEXT_COPY(wanted->key, key.data);
+        return item->r;
+}
+
+/* 1: found; 0: not yet, which concerns this node alone: its machine may still be booting. */
+static int take_wanted(struct enroll *enroll, struct enrollment *enrollment, struct nb_failure *f) {
+        const struct wanted *wanted = enrollment->wanted;
+
+        if (wanted->key[0])
+                return nb_secret_copy(&enrollment->key, wanted->key, strlen(wanted->key)) < 0
+                               ? nb_failure_set_memory(f)
+                               : 1;
+        nb_log(LOG_WARNING, NB_NONE, "no request of the node names the key: %s",
+               wanted->record.key);
+        enroll->n_missing++;
+        return 0;
 }
 
 /* --- Records --- */
@@ -188,14 +278,18 @@ static int write_record(struct nb_admin *admin, struct enrollment *enrollment,
 /* What an earlier enrollment says about names stays, unless an option replaces it. */
 static int add_node(struct enroll *enroll, struct enrollment *enrollment, struct nb_failure *f) {
         struct nb_node_record *record = &enrollment->record;
-        const bool has_key = enrollment->key_path != NULL;
-        int r = has_key ? keep_owner(enroll, enrollment->key_id, enrollment->node, f) : 0;
+        const bool has_key = enrollment_has_key(enrollment);
+        int r = enrollment->wanted ? take_wanted(enroll, enrollment, f) : 1;
 
+        if (r <= 0)
+                return r;
+        if (has_key)
+                r = keep_owner(enroll, enrollment->key_id, enrollment->node, f);
         if (r >= 0)
-                r = read_record(&enroll->admin, enrollment, enroll->is_forced && has_key, f);
+                r = read_record(&enroll->admin, enrollment, enrollment->is_forced && has_key, f);
         if (r < 0)
                 return r;
-        if (has_key && record->public_key[0] && !enroll->is_forced &&
+        if (has_key && record->public_key[0] && !enrollment->is_forced &&
             !nb_digest_is_equal(record->key_id, enrollment->key_id))
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
                                       "node %s is enrolled with another public key; --force "
@@ -222,6 +316,14 @@ static int add_node(struct enroll *enroll, struct enrollment *enrollment, struct
 #define ENROLLMENT_OPTIONS(enrollment) \
         { "public-key", "FILE", "the machine's public key as PEM; '-': standard input", \
           .ret_value = &(enrollment).key_path }, \
+                { "fingerprint", "sha256:HASH", \
+                  "the machine's public key, which its request names", \
+                  .ret_value = &(enrollment).fingerprint }, \
+                { "from-request", "CSR", "the request with that key, if not any of the node", \
+                  .ret_value = &(enrollment).request_name }, \
+                { "force", NULL, \
+                  "replace a different key, and do not check who else approves requests", \
+                  .ret_switch = &(enrollment).is_forced }, \
                 { "addresses", "LIST", "the only addresses for serving certificates of the node", \
                   .ret_value = &(enrollment).addresses }, \
         { \
@@ -229,23 +331,34 @@ static int add_node(struct enroll *enroll, struct enrollment *enrollment, struct
                         .ret_value = &(enrollment).dns_names \
         }
 
-static int verify_enrollment(struct enrollment *enrollment, struct nb_failure *f) {
+static int verify_enrollment(struct enroll *enroll, struct enrollment *enrollment,
+                             struct nb_failure *f) {
         int r;
 
         if (!enrollment->node)
                 return nb_failure_set(f, NB_USAGE, 0, "the name of a node is required");
-        if (!enrollment->key_path && !enrollment->addresses && !enrollment->dns_names)
+        if (enrollment->fingerprint ? enrollment->key_path != NULL
+                                    : enrollment->request_name != NULL)
                 return nb_failure_set(f, NB_USAGE, 0,
-                                      "expected '--public-key', '--addresses' or '--dns-names'");
+                                      "expected '--fingerprint' with '--from-request', since "
+                                      "whoever sent the request has written its key, and without "
+                                      "'--public-key'");
+        if (!enrollment_has_key(enrollment) && !enrollment->addresses && !enrollment->dns_names)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "expected '--public-key', '--fingerprint', '--addresses' or "
+                                      "'--dns-names'");
         r = nb_admin_verify_node(enrollment->node, f);
         if (r >= 0 && enrollment->key_path)
                 r = read_key(enrollment, f);
+        if (r >= 0 && enrollment->fingerprint)
+                r = want_key(enroll, enrollment, f);
+        enroll->has_key |= enrollment_has_key(enrollment);
         return r < 0 ? r : set_all_names(enrollment, f);
 }
 
 /* A line has a node and its options, separated by blanks. */
-static int parse_line(const char *text, size_t len, struct enrollment *enrollment,
-                      struct nb_failure *f) {
+static int parse_line(struct enroll *enroll, const char *text, size_t len,
+                      struct enrollment *enrollment, struct nb_failure *f) {
         const struct nb_option rows[] = { ENROLLMENT_OPTIONS(*enrollment), { NULL } };
         char *words[WORDS_MAX] = { enrollment->line };
         struct nb_options options = NB_OPTIONS_INIT("", 1, words);
@@ -267,7 +380,7 @@ static int parse_line(const char *text, size_t len, struct enrollment *enrollmen
                 enrollment->node = words[0];
         if (r >= 0 && enrollment->key_path && !strcmp(enrollment->key_path, "-"))
                 r = nb_failure_set(f, NB_USAGE, 0, "'--public-key' has to be a file");
-        return r < 0 ? r : verify_enrollment(enrollment, f);
+        return r < 0 ? r : verify_enrollment(enroll, enrollment, f);
 }
 
 /* All lines are verified before the first node is enrolled. */
@@ -283,8 +396,7 @@ static int visit_lines(struct enroll *enroll, const char *text, bool is_adding,
                 number++;
                 if (strspn(text, " \t\r") >= len || text[0] == '#')
                         continue;
-                r = parse_line(text, len, &enrollment, f);
-                enroll->has_key |= enrollment.key_path != NULL;
+                r = parse_line(enroll, text, len, &enrollment, f);
                 if (r >= 0 && is_adding)
                         r = add_node(enroll, &enrollment, f);
                 if (r < 0)
@@ -305,12 +417,16 @@ static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
                 r = nb_automatic_approval_refuse(&enroll->admin,
                                                  NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
                                                  enroll->is_forced, f);
+        if (r >= 0 && enroll->wanted.sorted.n > 0)
+                r = nb_admin_list(&enroll->admin, "listing certificate signing requests",
+                                  NB_CSRS_PATH, visit_request, enroll, f);
         return r;
 }
 
 static void enroll_done(struct enroll *enroll) {
         nb_admin_done(&enroll->admin);
         nb_records_done(&enroll->keys);
+        nb_records_done(&enroll->wanted);
 }
 
 int nb_enroll_add(struct nb_options *options, struct nb_failure *f) {
@@ -323,9 +439,6 @@ int nb_enroll_add(struct nb_options *options, struct nb_failure *f) {
                 ENROLLMENT_OPTIONS(enrollment),
                 { "from", "FILE", "lines with a node and its options; '-': standard input",
                   .ret_value = &path },
-                { "force", NULL,
-                  "replace a different key, and do not check who else approves requests",
-                  .ret_switch = &enroll.is_forced },
                 { NULL },
         };
         int r = nb_admin_read_line(options, rows, 1, f);
@@ -334,20 +447,26 @@ int nb_enroll_add(struct nb_options *options, struct nb_failure *f) {
                 return r;
         if (r > 0)
                 enrollment.node = options->argv[0];
-        if (path && (r > 0 || enrollment.key_path || enrollment.addresses || enrollment.dns_names))
+        enroll.is_forced = enrollment.is_forced;
+        if (path && (r > 0 || enrollment_has_key(&enrollment) || enrollment.request_name ||
+                     enrollment.addresses || enrollment.dns_names))
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "with '--from', nodes and their options are in the file");
         if (path)
                 r = nb_admin_read_file(path, LINES_MAX, &lines, f);
         if (r >= 0)
                 r = path ? visit_lines(&enroll, lines.data ? lines.data : "", false, f)
-                         : verify_enrollment(&enrollment, f);
-        enroll.has_key |= enrollment.key_path != NULL;
+                         : verify_enrollment(&enroll, &enrollment, f);
         if (r >= 0)
                 r = connect_and_look(&enroll, f);
         if (r >= 0)
                 r = path ? visit_lines(&enroll, lines.data ? lines.data : "", true, f)
                          : add_node(&enroll, &enrollment, f);
+        if (r >= 0 && enroll.n_missing > 0)
+                r = nb_failure_set(f, NB_ADMIN_MISSING, 0,
+                                   "nodes that were not enrolled: %zu; run the command again when "
+                                   "`requests list` shows their requests",
+                                   enroll.n_missing);
         return r;
 }
 

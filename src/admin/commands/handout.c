@@ -34,10 +34,13 @@ static void format_document(const struct nb_handout *handout, const char *indent
         nb_buffer_append_string(ret, "]\n");
         if (handout->node[0])
                 nb_buffer_printf(ret, "%1$snode:\n%1$s  name: \"%2$s\"\n", indent, handout->node);
+        if (handout->proof_key)
+                nb_buffer_printf(ret, "%1$sproof:\n%1$s  key: \"%2$s\"\n", indent,
+                                 handout->proof_key);
 }
 
-/* Endpoints, pins and names have no character that a shell, YAML or JSON interprets within quotes.
- * For a shell, the brackets around an IPv6 address are a pattern. */
+/* Endpoints, pins, names and the key have no character that a shell, YAML or JSON interprets within
+ * quotes. For a shell, the brackets around an IPv6 address are a pattern. */
 static void print_options(const struct nb_handout *handout, const char *endpoint_option,
                           const char *pin_option, const char *node_option, FILE *out) {
         const char *quote = handout->endpoint[0] == '[' ? "'" : "";

@@ -22,10 +22,11 @@ struct nb_handout {
         const char *token;         /* "ID.SECRET" */
         char endpoint[NB_URL_MAX]; /* nb_endpoint_format() */
         char pins[NB_HANDOUT_PINS_MAX][NB_PIN_TEXT_SIZE];
-        unsigned n_pins;     /* at least 1 */
-        const char *node;    /* name of the node; "" for none */
-        bool is_listed;      /* the token alone follows the name of its node */
-        const char *cluster; /* name of the cluster in Cluster API; NULL for none */
+        unsigned n_pins;       /* at least 1 */
+        const char *node;      /* name of the node; "" for none */
+        const char *proof_key; /* of the settings; NULL for none */
+        bool is_listed;        /* the token alone follows the name of its node */
+        const char *cluster;   /* name of the cluster in Cluster API; NULL for none */
 };
 
 struct nb_handout_form;

@@ -208,6 +208,7 @@ static int print_json(const struct nb_review *review, bool is_first, struct nb_f
         nb_json_put_string(&writer, "created", created);
         nb_json_put_string(&writer, "nodeState", review->node_state);
         nb_json_put_string(&writer, "proof", review->proof);
+        nb_json_put_string(&writer, "proofKey", request->proof_key);
         nb_json_put_string(&writer, "requestor", request->username);
         nb_json_put_string(&writer, "description", review->description);
         nb_json_put_string(&writer, "verdict", review->verdict);

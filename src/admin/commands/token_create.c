@@ -128,6 +128,29 @@ static int read_counts(struct creation *creation, struct nb_failure *f) {
         return nb_admin_read_number("count", creation->count_text, &creation->count, f);
 }
 
+/* Without the setting, the requests of the machine stay pending. */
+static int verify_proof_key(const struct creation *creation, struct nb_failure *f) {
+        const bool is_written = nb_handout_is_document(creation->form);
+        const char *key = creation->handout.proof_key;
+        char parsed[NB_SETTINGS_PROOF_KEY_SIZE];
+
+        if (key && !creation->is_enrolled)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--proof-key' requires '--enrolled': it names the key that "
+                                      "was enrolled");
+        if (key && nb_setting_type_proof_key.parse(key, strlen(key), parsed) < 0)
+                return nb_failure_set(f, NB_USAGE, 0, "expected '--proof-key' to be %s",
+                                      nb_setting_type_proof_key.expected);
+        if (creation->is_enrolled && is_written && !key)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "a machine with these settings makes requests without a proof, which stay "
+                       "pending; --proof-key adds the setting proof.key");
+        else if (creation->is_enrolled && !is_written && (key || !creation->is_alone))
+                nb_log(LOG_WARNING, NB_NONE,
+                       "this form has no settings: set proof.key on the machine before it joins");
+        return 0;
+}
+
 /* As with kubeadm; but the group decides who may approve, so a bound and an enrolled token have no
  * other one than theirs. */
 static int describe_token(struct creation *creation, struct nb_failure *f) {
@@ -161,6 +184,8 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
                 return nb_failure_set(f, NB_USAGE, 0, "'--print=%s' is one document, for one token",
                                       form);
         r = verify_cluster(creation, !strcmp(form, NB_HANDOUT_SECRET), f);
+        if (r >= 0)
+                r = verify_proof_key(creation, f);
         if (r < 0)
                 return r;
         if (creation->is_restricted && !strcmp(form, "kubeadm"))
@@ -326,6 +351,8 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
                   .ret_value = &creation.nodes_path },
                 { "enrolled", NULL, "an enrolled token: for every enrolled node, with its proof",
                   .ret_switch = &creation.is_enrolled },
+                { "proof-key", "KEY", "with --enrolled: proof.key of the settings that are printed",
+                  .ret_value = &creation.handout.proof_key },
                 { "count", "NUMBER", "create so many tokens", .ret_value = &creation.count_text },
                 { "no-signing", NULL, "for machines with a discovery file: do not sign with it",
                   .ret_switch = &creation.is_unsigned },

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "admin/policy/bootstrap_token.h"
+#include "admin/policy/node_record.h"
 #include "admin/policy/node_request.h"
 #include "admin/policy/rfc3339.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/dns_name.h"
+#include "crypto/attestation.h"
 #include "crypto/pkcs10.h"
 
 #define BOOTSTRAP_GROUP "system:bootstrappers" /* the API server adds it to each token's user */
@@ -61,7 +63,9 @@ static void read_requestor(struct nb_json *json, struct nb_node_request *request
 }
 
 static void read_request(struct nb_json *json, struct nb_node_request *request) {
-        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_CSR_OBJECT_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_CSR_OBJECT_MAX),
+                                                   key = NB_BUFFER_INIT(NB_NODE_RECORD_KEY_MAX);
+        uint8_t key_id[NB_SHA256_SIZE];
         const char *node = request->facts.common_name + strlen(NB_NODE_COMMON_NAME_PREFIX);
         const char *text = nb_json_string(json, "spec.request");
         int r = text ? nb_base64_decode(text, strlen(text), &pem) : -EINVAL;
@@ -76,6 +80,8 @@ static void read_request(struct nb_json *json, struct nb_node_request *request) 
                     strlen(NB_NODE_COMMON_NAME_PREFIX)) == 0 &&
             nb_dns_name_is_valid(node, strlen(node), NB_NODE_NAME_MAX))
                 NB_TEXT_COPY(request->node, node);
+        if (nb_attestation_find_key(pem.data, pem.len, &key, key_id) > 0)
+                nb_pin_format(key_id, request->proof_key);
         request->pem_len = pem.len;
         request->pem = TAKE(pem.data);
 }

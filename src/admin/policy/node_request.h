@@ -14,6 +14,7 @@
 #include "crypto/pkcs10_facts.h"
 #include "kube_objects/csr.h"
 #include "kube_objects/node_name.h"
+#include "kube_objects/pin.h"
 #include "kube_objects/token.h"
 
 #define NB_SIGNER_SERVING "kubernetes.io/kubelet-serving"
@@ -50,6 +51,7 @@ struct nb_node_request {
         char *pem; /* spec.request, decoded: the request and further PEM blocks; NULL if the request
                       cannot be read */
         size_t pem_len;
+        char proof_key[NB_PIN_TEXT_SIZE]; /* the key that, it says, signs it; "": it names none */
         char flaw[192]; /* why it is not a correct request of its kind, as the end of a sentence; ""
                            if it is. "the organization is not 'system:nodes'" */
 };

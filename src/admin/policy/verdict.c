@@ -93,13 +93,13 @@ static const struct row {
                                      "removed" },
         [NB_REASON_NOT_ENROLLED] = { NB_VERDICT_WAIT, NB_FACT_LIMITS, "NotEnrolled",
                                      "Node $n is not enrolled, but a proof by an enrolled key is "
-                                     "required" },
+                                     "required$k" },
         [NB_REASON_PROOF_MISSING] = { NB_VERDICT_REFUSE, NB_FACT_LIMITS, "AttestationMissing",
                                       "The request has no signature with the enrolled key of "
                                       "node $n" },
         [NB_REASON_PROOF_INVALID] = { NB_VERDICT_REFUSE, NB_FACT_LIMITS, "AttestationInvalid",
                                       "The request is not signed with the enrolled key of node $n "
-                                      "for the bootstrap token $t" },
+                                      "for the bootstrap token $t$k" },
         [NB_REASON_NODE_READY] = { NB_VERDICT_WAIT, NB_FACT_NODE, "NodeReady",
                                    "The Node $n exists and is Ready" },
         [NB_REASON_TOKEN_USED] = { NB_VERDICT_REFUSE, NB_FACT_TOKEN, "TokenUsed",
@@ -125,16 +125,35 @@ const char *nb_reason_name(enum nb_reason reason) {
         return rows[reason].name;
 }
 
+/* What an administrator compares with the machine. The requestor wrote it. */
+static void describe_key(const struct nb_request_case *facts, char *ret, size_t size) {
+        const bool has_key = facts->record && facts->record->public_key[0];
+        char enrolled[NB_PIN_TEXT_SIZE] = "";
+
+        ret[0] = '\0';
+        if (has_key)
+                nb_pin_format(facts->record->key_id, enrolled);
+        if (facts->request->proof_key[0])
+                snprintf(ret, size, "; it says that it is signed by %s%s%s",
+                         facts->request->proof_key, has_key ? ", enrolled is " : "", enrolled);
+}
+
 const char *nb_reason_describe(enum nb_reason reason, const struct nb_request_case *facts,
                                char ret[static NB_REASON_TEXT_SIZE]) {
+        char key[256];
         const char *const values[] = {
-                ['c'] = facts->claimed_by,        ['f'] = facts->request->flaw,
-                ['n'] = facts->request->node,     ['o'] = facts->token ? facts->token->node : "",
-                ['p'] = facts->policy_flaw,       ['r'] = facts->record_flaw,
+                ['c'] = facts->claimed_by,
+                ['f'] = facts->request->flaw,
+                ['k'] = key,
+                ['n'] = facts->request->node,
+                ['o'] = facts->token ? facts->token->node : "",
+                ['p'] = facts->policy_flaw,
+                ['r'] = facts->record_flaw,
                 ['t'] = facts->request->token_id,
         };
         const char *text = rows[reason].text;
 
+        describe_key(facts, key, sizeof(key));
         for (size_t n = 0; n < NB_REASON_TEXT_SIZE;) {
                 size_t len = strcspn(text, "$");
 

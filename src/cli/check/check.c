@@ -27,6 +27,7 @@ const struct nb_check_step nb_check_steps[NB_CHECK_STEPS_N] = {
         { "service", "Service", NULL, NULL, 0 },
         { "settings", "Settings", NULL, nb_check_settings, 0 },
         { "credentials", "Credentials and tokens", NULL, nb_check_credentials, NB_CHECK_MACHINE },
+        { "proof", "Proof", NULL, nb_check_proof, NB_CHECK_MACHINE | NB_CHECK_CSR },
         { "state", "This machine", "state", nb_check_state, NB_CHECK_MACHINE | NB_CHECK_APART },
         { "files", "This machine", "files and directories", nb_check_files,
           NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
@@ -66,6 +67,8 @@ static bool is_of_this_join(const struct nb_check *check, const struct nb_check_
         if ((step->when & NB_CHECK_ONLINE) && (check->is_local || check->is_undecided))
                 return false;
         if (step->run == nb_check_health && !check->health[0])
+                return false;
+        if (step->run == nb_check_proof && !check->load.settings.proof_key[0])
                 return false;
         if ((step->when & NB_CHECK_JOINED) && check->client.is_missing)
                 return false;

@@ -6,9 +6,12 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "cli/check/check_internal.h"
 #include "kube_objects/k3s_token.h"
 #include "kube_objects/token.h"
+#include "os/clock.h"
+#include "prover/prover.h"
 
 #define CREDENTIAL_MAX ((size_t)256 * 1024)
 
@@ -118,9 +121,12 @@ static bool print_token(struct nb_check *check, const char *what, const struct n
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
         const char *delivered = check->sources.credentials_directory;
         const struct nb_settings_tokens *tokens = &check->load.tokens;
+        const char *unused = nb_prover_find_unused(check->load.settings.proof_key);
         unsigned n = 0;
-        int r;
+        int r = nb_prover_verify_place(&check->sources, f);
 
+        if (r < 0)
+                return r;
         for (unsigned i = 0; i < _NB_CREDENTIAL_N; i++)
                 n += print_credential(check, i);
         n += print_token(check, "token", &tokens->discovery, tokens->discovery_origin);
@@ -137,11 +143,55 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
         }
         if (n == 0)
                 nb_check_row(check, NB_CHECK_NOTE, "none");
+        if (unused && check->has_settings)
+                nb_check_row(check, NB_CHECK_DOUBT, NB_PROVER_UNUSED_FORMAT, unused);
         if (!check->has_settings)
                 return 0;
         /* Whether they suffice for a join is checked once metadata is known. */
         r = nb_load_bootstrap(&check->load, f);
         if (r >= 0 && n > 0)
                 nb_check_row(check, NB_CHECK_GOOD, "valid");
+        return r;
+}
+
+/* --- The proof --- */
+
+static int try_prover(const struct nb_settings *settings, char ret_id[static NB_PIN_TEXT_SIZE],
+                      struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(2 * NB_PKCS10_PEM_MAX);
+        struct nb_prover_begin begin = { .node = NB_PROVER_TRIAL_NODE };
+        int fd, r = nb_prover_make_trial(&request, f);
+
+        if (r < 0)
+                return r;
+        NB_TEXT_COPY(begin.key, settings->proof_key);
+        fd = nb_prover_connect(-1, &begin, f);
+        if (fd < 0)
+                return fd;
+        r = nb_prover_ask(fd, NB_TIME_INFINITE, &request, f);
+        nb_prover_leave(&fd);
+        if (r >= 0)
+                r = nb_prover_find_key(request.data, NULL, ret_id);
+        return r < 0 && f->code == NB_NONE && r != -ECANCELED
+                       ? nb_failure_set(f, NB_PROVER_UNAVAILABLE, r,
+                                        "the prover has ended without an answer")
+                       : r;
+}
+
+int nb_check_proof(struct nb_check *check, struct nb_failure *f) {
+        char id[NB_PIN_TEXT_SIZE];
+        int r;
+
+        if (check->needs_no_join || check->part != NB_CHECK_OF_SERVICE) {
+                nb_check_row(check, check->needs_no_join ? NB_CHECK_NOTE : NB_CHECK_DOUBT,
+                             "not tried: %s",
+                             check->needs_no_join ? "this machine needs none, since it has joined"
+                                                  : "only the service can use the key");
+                return 0;
+        }
+        r = try_prover(&check->load.settings, id, f);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "the key %s signs (proof.key: %s)", id,
+                             check->load.settings.proof_key);
         return r;
 }

@@ -8,6 +8,7 @@
  *      check_rehearsal.c    Service                   whether systemd can start it
  *      check_settings.c     Settings
  *      check_credentials.c  Credentials and tokens    delivered by systemd, or in the stores
+ *                           Proof                     a trial of the prover
  *      check_machine.c      This machine              its state (cli/machine_state.h), files that
  *                                                     the join writes, and kubelet
  *      check_metadata.c     Metadata, User data
@@ -150,11 +151,12 @@ struct nb_check_step {
 };
 
 /* In the order of a join. The first one is the rehearsal. */
-#define NB_CHECK_STEPS_N 16
+#define NB_CHECK_STEPS_N 17
 extern const struct nb_check_step nb_check_steps[NB_CHECK_STEPS_N];
 
 int nb_check_settings(struct nb_check *check, struct nb_failure *f);
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
+int nb_check_proof(struct nb_check *check, struct nb_failure *f);
 int nb_check_state(struct nb_check *check, struct nb_failure *f);
 int nb_check_files(struct nb_check *check, struct nb_failure *f);
 int nb_check_user_data(struct nb_check *check, struct nb_failure *f);

@@ -85,6 +85,8 @@ void nb_rehearsal_override(const char *output, const char *command, struct nb_bu
                          "[Unit]\n"
                          "Description=Rehearsal of the start of node-bootstrap.service\n"
                          "DefaultDependencies=no\n"
+                         "Wants=node-bootstrap-prover.socket\n"
+                         "After=node-bootstrap-prover.socket\n"
                          "FailureAction=none\n"
                          "SuccessAction=none\n"
                          "StartLimitAction=none\n"

@@ -8,7 +8,8 @@
  * It begins with the [Service] sections of the service's unit file and drop-ins, so that systemd
  * prepares the same credentials, environment, user and sandbox, followed by what differs. Of
  * [Unit], it has only the conditions: Wants= would start the join, and OnFailure= what an
- * administrator has chosen.
+ * administrator has chosen. Of what the service wants, it needs the socket of the prover, which
+ * systemd stops again.
  */
 
 #include <stddef.h>

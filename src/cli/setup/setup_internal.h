@@ -44,7 +44,7 @@
 #define NB_SETUP_STORE_ENCRYPTED "/etc/credstore.encrypted"
 #define NB_SETUP_DELIVERED "/run/credentials/@system" /* the credentials of the boot */
 
-#define _NB_SETUP_SECRET_N NB_CREDENTIAL_ATTESTATION_KEY /* setup knows those before it */
+#define _NB_SETUP_SECRET_N NB_CREDENTIAL_CONFIG /* setup knows those before it */
 
 /* --- Wanted --- */
 

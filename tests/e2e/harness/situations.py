@@ -427,15 +427,48 @@ def kubeconfig_without_credentials(r):
     r.joins(restart=True)
 
 
+ATTESTATION_KEY = "/etc/credstore/node-bootstrap.attestation-key"
+PROOF = {"proof": {"key": "credential"}}
+
+
 @situation("attestation-key-unusable")
 def damaged_key(r):
-    path = "/etc/credstore/node-bootstrap.attestation-key"
+    path = ATTESTATION_KEY
     key = pki.new_key()
     r.node.write(path, "damaged", 0o600)
-    r.begin()
+    r.begin(**PROOF)
     (r.place.home / "key.pub").write_bytes(pki.public_pem(key))
     r.there("node-bootstrap-admin enroll add", f" {r.node.name} --public-key=key.pub --force")
     r.node.write(path, pki.key_pem(key), 0o600)
+    r.joins(restart=True)
+
+
+@situation("attestation-key-missing")
+def missing_key(r):
+    r.begin(**PROOF)
+    r.node.write(ATTESTATION_KEY, pki.key_pem(pki.new_key()), 0o600)
+    r.joins(restart=True)
+
+
+@situation("attestation-key-misplaced")
+def key_of_the_service(r):
+    """Whoever has added the drop-in moves it."""
+    r.node.write(ATTESTATION_KEY, pki.key_pem(pki.new_key()), 0o600)
+    r.node.drop_in(UNIT, f"[Service]\nLoadCredential=node-bootstrap.attestation-key:{ATTESTATION_KEY}\n", "key.conf")
+    r.begin(**PROOF)
+    assert "key.conf" in r.here("systemctl cat")
+    r.node.path(f"/etc/systemd/system/{UNIT}.d/key.conf").unlink()
+    r.here("systemctl daemon-reload")
+    r.joins(restart=True)
+
+
+@situation("prover-unavailable")
+def masked_socket(r):
+    r.node.write(ATTESTATION_KEY, pki.key_pem(pki.new_key()), 0o600)
+    r.node.run("systemctl", "mask", "--now", "node-bootstrap-prover.socket")
+    r.begin(**PROOF)
+    r.here("journalctl --boot --unit=")
+    r.here("systemctl unmask")
     r.joins(restart=True)
 
 

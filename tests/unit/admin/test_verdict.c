@@ -28,6 +28,7 @@ static const struct row {
         const char *token_id, *request_node, *token_node, *flaw, *record_flaw, *policy_flaw;
         const char *request_group, *token_group; /* NULL: BOUND */
         bool has_record, is_proof_required, is_asked;
+        const char *proof_key;
         enum nb_attestation_verdict proof;
         bool is_node_ready;
         enum nb_claim_state claim;
@@ -97,6 +98,14 @@ static const struct row {
         { "an enrolled token, and a node that is not enrolled", NB_REASON_NOT_ENROLLED,
           NB_VERDICT_WAIT, "Node n1 is not enrolled", .request_group = ENROLLED,
           .token_group = ENROLLED, .token_node = "" },
+        { "a node that is not enrolled, whose request names a key", NB_REASON_NOT_ENROLLED,
+          NB_VERDICT_WAIT, "is required; it says that it is signed by sha256:12",
+          .request_group = ENROLLED, .token_group = ENROLLED, .token_node = "",
+          .proof_key = "sha256:12" },
+        { "a proof with another key, which the request names", NB_REASON_PROOF_INVALID,
+          NB_VERDICT_REFUSE,
+          "abcdef; it says that it is signed by sha256:12, enrolled is sha256:ab0000000000",
+          .has_record = true, .proof = NB_ATTESTATION_INVALID, .proof_key = "sha256:12" },
         { "an enrolled token, and no proof", NB_REASON_PROOF_MISSING, NB_VERDICT_REFUSE,
           .request_group = ENROLLED, .token_group = ENROLLED, .token_node = "",
           .has_record = true },
@@ -163,6 +172,8 @@ static struct nb_request_case make_case(const struct row *row) {
         snprintf(request.token_id, sizeof(request.token_id), "%s",
                  or_default(row->token_id, "abcdef"));
         snprintf(request.node, sizeof(request.node), "%s", or_default(row->request_node, "n1"));
+        snprintf(request.proof_key, sizeof(request.proof_key), "%s",
+                 or_default(row->proof_key, ""));
         snprintf(request.flaw, sizeof(request.flaw), "%s", or_default(row->flaw, ""));
         token = (struct nb_bootstrap_token){
                 .expires = row->expires,
@@ -171,7 +182,7 @@ static struct nb_request_case make_case(const struct row *row) {
         };
         snprintf(token.node, sizeof(token.node), "%s", or_default(row->token_node, "n1"));
         snprintf(token.groups, sizeof(token.groups), "%s", or_default(row->token_group, BOUND));
-        record = (struct nb_node_record){ .removed = row->removed };
+        record = (struct nb_node_record){ .removed = row->removed, .key_id = { 0xab } };
         strcpy(record.public_key, row->removed ? "" : "key");
         policy.is_proof_required = row->is_proof_required;
         return (struct nb_request_case){

@@ -73,6 +73,12 @@ static void an_unverified_peer_ends_no_join(void **state) {
         }
 }
 
+static void a_busy_device_ends_no_join(void **state) {
+        const struct nb_failure f = { .code = NB_TPM_ERROR, .is_temporary = true };
+
+        assert_int_equal(nb_failure_class(&f), NB_CLASS_WAIT);
+}
+
 static void text_from_outside_cannot_drive_a_terminal(void **state) {
         static const struct {
                 const char *text, *expected;
@@ -157,6 +163,7 @@ int main(void) {
                 cmocka_unit_test(some_errors_decide_the_code),
                 cmocka_unit_test(a_lack_of_memory_is_an_internal_failure),
                 cmocka_unit_test(an_unverified_peer_ends_no_join),
+                cmocka_unit_test(a_busy_device_ends_no_join),
                 cmocka_unit_test(text_from_outside_cannot_drive_a_terminal),
                 cmocka_unit_test(a_long_sentence_is_cut_and_stays_well_formed),
                 cmocka_unit_test(what_is_added_is_not_cut),

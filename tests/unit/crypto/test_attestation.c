@@ -76,8 +76,8 @@ static struct type {
 
 static void type_of_key(void **state) {
         const struct type *type = *state;
-        struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX);
-        uint8_t id[NB_SHA256_SIZE];
+        struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX), found = NB_BUFFER_INIT(PEM_MAX);
+        uint8_t id[NB_SHA256_SIZE], found_id[NB_SHA256_SIZE];
         struct made_key key;
 
         make_key(&key, type->type, type->bits);
@@ -88,6 +88,13 @@ static void type_of_key(void **state) {
         assert_int_equal(nb_attestation_key_read(key.public, strlen(key.public), id), type->enroll);
         assert_int_equal(nb_attestation_verify(pem.data, pem.len, TOKEN, key.public),
                          type->append < 0 ? NB_ATTESTATION_MISSING : NB_ATTESTATION_VALID);
+        assert_int_equal(nb_attestation_find_key(pem.data, pem.len, &found, found_id),
+                         type->append < 0 ? 0 : 1);
+        if (type->append >= 0) {
+                assert_string_equal(found.data, key.public);
+                assert_memory_equal(found_id, id, sizeof(id));
+        }
+        nb_buffer_done(&found);
         nb_buffer_done(&pem);
         free_key(&key);
 }
@@ -190,6 +197,53 @@ static void damaged_proofs(void **state) {
         ASSERT_VERDICT(INVALID, request, begin, "AAAA\n", "-----END X-----\n");
 }
 
+#define KEY(content) \
+        "-----BEGIN NODE-BOOTSTRAP PUBLIC KEY-----\n" content \
+        "-----END NODE-BOOTSTRAP PUBLIC KEY-----\n"
+
+/* The block changes no verdict, wherever it is and whatever it says. */
+static void block_with_the_public_key(void **state) {
+        static const char *const unusable[] = {
+                KEY(""),
+                KEY("AAAA\n"),
+                KEY("not base64\n"),
+                "-----BEGIN NODE-BOOTSTRAP PUBLIC KEY-----\nAAAA\n",
+        };
+        struct parts *parts = *state;
+        struct nb_buffer block = NB_BUFFER_INIT(PEM_MAX), key = NB_BUFFER_INIT(PEM_MAX),
+                         small = NB_BUFFER_INIT(16);
+        uint8_t id[NB_SHA256_SIZE], expected[NB_SHA256_SIZE];
+        char longest[NB_ATTESTATION_MAX + 1] = "", *request = parts->request.data;
+        gnutls_datum_t text = { (unsigned char *)parts->other_key.public,
+                                (unsigned)strlen(parts->other_key.public) },
+                       spki;
+
+        assert_int_equal(gnutls_pem_base64_decode2("PUBLIC KEY", &text, &spki), 0);
+        assert_int_equal(nb_attestation_append_key(longest, sizeof(longest), &block), -E2BIG);
+        assert_int_equal(nb_attestation_append_key(spki.data, spki.size, &block), 0);
+        gnutls_free(spki.data);
+        ASSERT_VERDICT(MISSING, request, block.data);
+        ASSERT_VERDICT(VALID, request, block.data, parts->proof.data);
+        ASSERT_VERDICT(INVALID, request, parts->by_other_key.data, block.data);
+
+        nb_attestation_key_read(parts->other_key.public, strlen(parts->other_key.public), expected);
+        assert_int_equal(nb_attestation_find_key(block.data, block.len, &key, id), 1);
+        assert_memory_equal(id, expected, sizeof(id));
+        assert_string_equal(key.data, parts->other_key.public);
+        assert_int_equal(nb_attestation_find_key(block.data, block.len, &small, id), -E2BIG);
+        assert_int_equal(nb_attestation_find_key(request, parts->request.len, &key, id), 0);
+        for (size_t i = 0; i < N_ELEMENTS(unusable); i++) {
+                nb_buffer_clear(&key);
+                assert_true(nb_attestation_find_key(unusable[i], strlen(unusable[i]), &key, id) <
+                            0);
+                if (i < 3)
+                        ASSERT_VERDICT(VALID, request, parts->proof.data, unusable[i]);
+        }
+        nb_buffer_done(&block);
+        nb_buffer_done(&key);
+        nb_buffer_done(&small);
+}
+
 /* The token's ID is covered, so that a proof cannot be used with a later token. */
 static void proof_for_another_token(void **state) {
         const struct parts *parts = *state;
@@ -202,10 +256,9 @@ static void proof_for_another_token(void **state) {
                 assert_int_equal(
                         nb_attestation_verify(pem.data, pem.len, others[i], parts->key.public),
                         NB_ATTESTATION_INVALID);
-                assert_false(
-                        nb_attestation_is_own(&parts->key.private, others[i], pem.data, pem.len));
+                assert_false(nb_attestation_is_own(&pem, others[i], pem.data, pem.len));
         }
-        assert_true(nb_attestation_is_own(&parts->key.private, TOKEN, pem.data, pem.len));
+        assert_true(nb_attestation_is_own(&pem, TOKEN, pem.data, pem.len));
         nb_buffer_done(&pem);
 }
 
@@ -279,8 +332,9 @@ static void unusable_keys(void **state) {
 }
 
 int main(void) {
-        struct CMUnitTest all[N_ELEMENTS(types) + 6] = {
+        struct CMUnitTest all[N_ELEMENTS(types) + 7] = {
                 cmocka_unit_test_setup_teardown(proofs_are_told_apart, make_parts, free_parts),
+                cmocka_unit_test_setup_teardown(block_with_the_public_key, make_parts, free_parts),
                 cmocka_unit_test_setup_teardown(proof_for_another_token, make_parts, free_parts),
                 cmocka_unit_test_setup_teardown(id_of_a_key, make_parts, free_parts),
                 cmocka_unit_test_setup_teardown(damaged_proofs, make_parts, free_parts),
@@ -290,7 +344,7 @@ int main(void) {
         };
 
         for (size_t i = 0; i < N_ELEMENTS(types); i++)
-                all[6 + i] = (struct CMUnitTest){ .name = types[i].name,
+                all[7 + i] = (struct CMUnitTest){ .name = types[i].name,
                                                   .test_func = type_of_key,
                                                   .initial_state = &types[i] };
         return cmocka_run_group_tests(all, NULL, NULL);

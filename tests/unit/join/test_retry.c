@@ -138,6 +138,21 @@ static void unverified_peers(void **state) {
 
 /* An attempt that the deadline cuts short, of an endpoint or of the metadata, does not replace the
  * failure before it. */
+/* As a failure of the TPM that is fatal otherwise. */
+static void busy_device(void **state) {
+        const struct nb_failure f = { .code = NB_TPM_ERROR, .is_temporary = true };
+        struct nb_retry retry = { .policy = NB_RETRY_STAGE, .deadline_ms = NB_TIME_INFINITE };
+        uint64_t now = 1000;
+
+        for (int i = 0; i < 100; i++) {
+                assert_true(nb_retry_next(&retry, &f, now, LONGEST));
+                assert_true(retry.due_ms <= now + 60000);
+                now = retry.due_ms;
+        }
+        assert_true(nb_retry_next(&retry, &f, now, LONGEST));
+        assert_int_equal(retry.due_ms, now + 60000);
+}
+
 static void last_word(void **state) {
         static const enum nb_code cut_short[] = { NB_ENDPOINT_UNREACHABLE,
                                                   NB_METADATA_UNREACHABLE };
@@ -164,6 +179,7 @@ int main(void) {
                 cmocka_unit_test(classes_and_deadlines),
                 cmocka_unit_test(taken_name),
                 cmocka_unit_test(unverified_peers),
+                cmocka_unit_test(busy_device),
                 cmocka_unit_test(last_word),
         };
 

@@ -258,6 +258,36 @@ static void only_what_is_in_dev_can_be_written(void **state) {
         assert_int_equal(r, 0);
 }
 
+/* 0, or which of these has another result than in a restricted process. */
+static int try_reading(void) {
+        const struct nb_readable readable[] = { { "/dev", false },
+                                                { "/proc", true },
+                                                { "/missing", false } };
+        int fd;
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+            nb_privilege_forbid_reading(readable, N_ELEMENTS(readable)) != 1)
+                return -1;
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd < 0 || close(fd) < 0)
+                return -2;
+        fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || close(fd) < 0)
+                return -3;
+        if (open("/proc/self/status", O_RDONLY | O_CLOEXEC) >= 0 || errno != EACCES ||
+            open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 || errno != EACCES ||
+            open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0 || errno != EACCES ||
+            open("/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0 || errno != EACCES)
+                return -4;
+        return execl("/bin/true", "true", NULL) < 0 && errno == EACCES ? 0 : -5;
+}
+
+static void only_what_is_named_can_be_read(void **state) {
+        if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 0)
+                skip();
+        assert_int_equal(in_child(try_reading), 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(needs_no_call_if_nothing_is_to_drop),
@@ -267,6 +297,7 @@ int main(void) {
                 cmocka_unit_test(a_command_of_root_keeps_only_what_it_needs),
                 cmocka_unit_test(switches_users),
                 cmocka_unit_test(only_what_is_in_dev_can_be_written),
+                cmocka_unit_test(only_what_is_named_can_be_read),
         };
 
         return cmocka_run_group_tests_name("privilege", tests, NULL, NULL);

@@ -91,6 +91,8 @@ static const char everything[] = HEAD
         "  providerID: openstack:///8f1c3a52\n"
         "csr:\n"
         "  expirationSeconds: 3600\n"
+        "proof:\n"
+        "  key: tpm:nv:0x01c10001\n"
         "metadata:\n"
         "  provider: gce\n"
         "  nodeName: true\n"
@@ -157,6 +159,7 @@ static void reads_every_key(void **state) {
         assert_string_equal(settings.extra_args[1], "node-labels=a=b,c=d");
         assert_true(settings.is_config_from_cluster);
         assert_string_equal(settings.provider_id, "openstack:///8f1c3a52");
+        assert_string_equal(settings.proof_key, "tpm:nv:0x01c10001");
         assert_int_equal(settings.metadata_provider, NB_PROVIDER_GCE);
         assert_true(settings.metadata_node_name && settings.metadata_provider_id);
         assert_true(settings.token_discard);

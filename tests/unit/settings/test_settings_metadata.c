@@ -54,6 +54,8 @@ static struct metadata_case cases[] = {
           "x:4: kubelet.caFile: " FOREIGN },
         { "metadata: the socket of the runtime", HEAD "kubelet: {criSocket: /a}\n",
           NB_SETTINGS_INVALID, "x:3: kubelet.criSocket: " FOREIGN },
+        { "metadata: the key of the proof", HEAD "proof: {key: credential}\n", NB_SETTINGS_INVALID,
+          "x:3: proof.key: " FOREIGN },
         { "metadata: kubelet's configuration", HEAD "kubelet: {configFrom: cluster}\n",
           NB_SETTINGS_INVALID, "x:3: kubelet.configFrom: " FOREIGN },
         { "metadata: refreshes", HEAD "refresh: {automatic: true}\n", NB_SETTINGS_INVALID,

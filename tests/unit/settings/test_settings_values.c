@@ -27,6 +27,9 @@ struct value_case {
         "found "
 #define PATH "expected an absolute path without //, . and .. in it, found "
 #define ID "expected an ID such as NAME://ID, without blanks, quotes, '\\' and '$' in it, found "
+#define PROOF \
+        "expected credential, tpm, tpm:0x81 and 6 hex digits, or tpm:nv:0x01 and 6 hex digits, " \
+        "found "
 #define PROVIDER "expected none, auto, or a provider that node-bootstrap.yaml(5) names, found "
 #define TYPE "expected auto, kubernetes or k3s, found "
 #define FROM "expected none or cluster, found "
@@ -115,6 +118,18 @@ static struct value_case values[] = {
           ID "'aws:///a --v=9'" },
         { "providerID: a variable", "kubelet", "providerID", "'aws:///$X'", ID "'aws:///$X'" },
         { "providerID: a list", "kubelet", "providerID", "['aws:///a']", ID "a list" },
+        { "proof: a credential", "proof", "key", "credential", NULL },
+        { "proof: none", "proof", "key", "''", NULL },
+        { "proof: a TPM", "proof", "key", "tpm", NULL },
+        { "proof: a persistent key", "proof", "key", "'tpm:0x81000003'", NULL },
+        { "proof: a template in NV", "proof", "key", "'tpm:nv:0x01C10001'", NULL },
+        { "proof: a transient key", "proof", "key", "'tpm:0x80000000'", PROOF "14 characters" },
+        { "proof: an NV index as a key", "proof", "key", "'tpm:0x01c10001'",
+          PROOF "14 characters" },
+        { "proof: too few digits", "proof", "key", "'tpm:0x8100003'", PROOF "13 characters" },
+        { "proof: too many digits", "proof", "key", "'tpm:0x810000030'", PROOF "15 characters" },
+        { "proof: another digit", "proof", "key", "'tpm:0x8100000g'", PROOF "14 characters" },
+        { "proof: another word", "proof", "key", "credentials", PROOF "11 characters" },
         { "provider: none", "metadata", "provider", "none", NULL },
         { "provider: auto", "metadata", "provider", "auto", NULL },
         { "provider: a name", "metadata", "provider", "openstack", NULL },
