@@ -394,8 +394,9 @@ static bool is_version_1(const char *version_file) {
         return nb_path_read(-1, version_file, VERSION_MAX, &version) >= 0 && version.data[0] == '1';
 }
 
+/* EPERM: the driver has loaded since systemd chose the devices of this process. */
 static int fail_open(const struct nb_tpm *tpm, int r, struct nb_failure *f) {
-        bool is_missing = r == -ENOENT || r == -ENODEV || r == -ENXIO;
+        bool is_missing = r == -ENOENT || r == -ENODEV || r == -ENXIO || r == -EPERM;
 
         if (is_missing && is_version_1(tpm->version_file))
                 return nb_failure_set(f, NB_TPM_ERROR, EPROTONOSUPPORT,

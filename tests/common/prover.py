@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 
-from .machine import NODE, TOKEN_ID, find_program
+from .machine import KEPT, NODE, TOKEN_ID, find_program
 from .wait import PATIENCE
 
 BUILD = 64
@@ -37,8 +37,9 @@ class Connection:
         self.end, theirs = (None, end) if end else socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if self.end:
             self.end.settimeout(PATIENCE)
+        # At its end, LeakSanitizer reads files that the prover forbids itself.
         self.process = subprocess.Popen([program or find_program("node-bootstrap"), "prover"], stdin=theirs, stderr=subprocess.PIPE, cwd="/",
-                                        env={"PATH": "/usr/bin", "CREDENTIALS_DIRECTORY": str(credentials)})
+                                        env={**KEPT, "PATH": "/usr/bin", "CREDENTIALS_DIRECTORY": str(credentials), "ASAN_OPTIONS": "detect_leaks=0"})
         theirs.close()
         self.lines = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(line.decode().rstrip("\n") for line in self.process.stderr), daemon=True)

@@ -19,6 +19,7 @@ from .harness import controlplane
 from .harness.node import UNIT
 from .harness.tpm import DEVICE, options_of, tpm_of
 
+pytestmark = pytest.mark.each_release
 PROVER = "node-bootstrap-prover@.service"
 FILE = "/etc/credstore/node-bootstrap.attestation-key"
 CAP_DAC_OVERRIDE = 1 << 1
@@ -222,6 +223,12 @@ def test_prover_has_no_network(fleet):
     assert re.findall(r"^ *(\w+):", said, re.M) == ["lo"] and not re.search("writes|connects|reaches", said), said
     said = node.run("bash", "/probe").stdout.splitlines()
     assert {*(f"writes {path}" for path in PATHS), "connects", "reaches the API server"} <= set(said), "the probe can tell"
+
+
+def test_joins_that_are_repeated_use_up_no_start_of_the_socket(fleet):
+    """systemd's own limit is 5 starts in 10 s."""
+    node = fleet.boot(tpm={})
+    node.run("sh", "-ec", "for i in $(seq 12); do systemctl start node-bootstrap-prover.socket; systemctl stop node-bootstrap-prover.socket; done")
 
 
 def test_nobody_else_can_ask(fleet):

@@ -28,7 +28,7 @@ SHARED = {"played", "installed"}
 # Codes that only end-to-end tests can cause.
 OF_REAL_MACHINES = {"file-restored", "kubelet-active", "kubelet-config-reduced", "kubelet-paths-kept", "machine-copied", "node-name-invalid",
                     "node-renamed", "platform-unreadable",
-                    "sandbox-partial", "token-discarded", "tpm-error", "tpm-missing"}
+                    "sandbox-partial", "token-discarded"}
 
 
 def pytest_addoption(parser):

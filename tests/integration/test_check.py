@@ -38,6 +38,18 @@ def test_join_can_start(place):
     assert "- identity: credential 'node-bootstrap.token'" in found["Join"]
 
 
+@pytest.mark.parametrize("key", ["", "tpm", "credential"])
+def test_unused_key(place, key):
+    """A key that requests do not use; whether the one that they use signs, only the service can try."""
+    place.settings(BASIS | ({"proof": {"key": key}} if key else {}))
+    place.token()
+    place.token("x", name="attestation-key")
+    found = place.good()
+    row = "! the key 'node-bootstrap.attestation-key' in /etc/credstore is not used: proof.key is not 'credential'"
+    assert (row in found["Credentials and tokens"]) == (key != "credential")
+    assert found.get("Proof") == (["! not tried: only the service can use the key"] if key else None)
+
+
 def test_settings_that_only_root_can_read(place):
     """The installer passes them to the network side."""
     place.put(CONFIG, HEADER + to_yaml(BASIS), 0o600)

@@ -183,7 +183,7 @@ def test_misplaced_key_on_a_machine_that_has_joined(world):
     machine.write_settings(HEADER + to_yaml({"kubelet": {"configFrom": "cluster"}}), "config.yaml.d/10.yaml")
     machine.set_credential("attestation-key", "x")
     run = machine.unit().joined()
-    assert "attestation-key-misplaced" in run.codes and len(world.server.requests) == seen
+    assert run.codes.count("attestation-key-misplaced") == 1 and len(world.server.requests) == seen
 
 
 def test_misplaced_key_on_a_machine_that_needs_no_network(world):
@@ -425,7 +425,7 @@ def test_join_with_a_tpm(world, tpm, new_prover, text):
     world.machine.unit().joined()
     verify(key, submitted(world.server)[0])
     assert service.connections[0].lines == [f"node-bootstrap: the proof key of node '{NODE}' is {fingerprint(key)}"]
-    assert tpm.transient_keys() == 0
+    assert tpm.transient_keys() == []
 
 
 def test_second_key(world, tpm, key, new_prover):
@@ -449,6 +449,26 @@ def test_no_tpm(world, new_prover):
     world.machine.write_settings(HEADER + to_yaml({"timeout": "15s"}), "config.yaml.d/30.yaml")
     world.machine.unit().failed("tpm-missing", 78, "gave up after 15 s")
     assert not world.server.seen("create") and len(service.connections) > 2
+
+
+# As systemd denies a device whose driver has loaded after the start of the instance.
+NOT_PERMITTED = """#!/bin/sh
+exec {strace} -f -qq -o /dev/null -P /dev/tpmrm0 -e inject=openat:error=EPERM {program} "$@"
+"""
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["no device", "not permitted"])
+def test_driver_that_loads_late(world, tpm, new_prover, strace, tmp_path, is_there):
+    """The instance that cannot open the TPM ends, and the next one signs."""
+    early = tmp_path / "early"
+    early.write_text(NOT_PERMITTED.format(strace=strace, program=find_program("node-bootstrap")))
+    early.chmod(0o755)
+    service = new_prover(text="tpm", program=str(early) if is_there else None)
+    service.on_connection = lambda connection: setattr(service, "program", tpm.program)
+    run = world.machine.unit().joined()
+    assert ("Operation not permitted" if is_there else "No such file") in run.stderr and "tpm-missing" in run.codes
+    verify(Public(key_of(world.machine, tpm)), submitted(world.server)[0])
+    assert len(service.connections) == 2 and service.connections[0].wait() == 0
 
 
 def test_number_of_connections_with_a_tpm(world, new_prover):
@@ -490,6 +510,5 @@ def test_unused_key(world, key):
     try:
         run = world.machine.unit().joined()
         assert "/etc/credstore is not used: proof.key is not 'credential'" in run.stderr
-        assert "is not used" in world.machine.status().stderr
     finally:
         path.unlink()

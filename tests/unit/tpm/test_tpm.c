@@ -273,6 +273,7 @@ static struct row rows[] = {
 static uint64_t now_ms; /* in place of the time */
 static const struct row *current;
 static unsigned n_interrupts;
+static int open_error; /* 0: none */
 
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
@@ -291,12 +292,19 @@ static bool interrupt(void) {
         return current && current->is_interrupted && n_interrupts++ % 2 == 0;
 }
 
+static int open_device(const char *path, int flags) {
+        if (interrupt())
+                return -1;
+        errno = open_error;
+        return open_error ? -1 : __real_open(path, flags);
+}
+
 int __wrap_open(const char *path, int flags, ...) {
-        return interrupt() ? -1 : __real_open(path, flags);
+        return open_device(path, flags);
 }
 
 int __wrap_open64(const char *path, int flags, ...) {
-        return interrupt() ? -1 : __real_open(path, flags);
+        return open_device(path, flags);
 }
 
 int __wrap_poll(struct pollfd *polls, nfds_t n, int timeout_ms) {
@@ -477,6 +485,13 @@ static void an_interrupted_open_is_repeated(void **state) {
         current = NULL;
 }
 
+/* The device cgroup of a process that started before the driver. */
+static void a_device_that_is_not_permitted_is_late(void **state) {
+        open_error = EPERM;
+        check_open("/dev/null", "/dev/node-bootstrap-missing", NB_TPM_MISSING, NB_CLASS_CONFIRM);
+        open_error = 0;
+}
+
 /* With pages of 64 KiB, its file in sysfs has that size. */
 static void a_tpm_1_2_is_final(void **state) {
         char path[] = "/tmp/node-bootstrap-test-XXXXXX";
@@ -493,6 +508,9 @@ static void a_tpm_1_2_is_final(void **state) {
 static void another_failure_to_open_is_final(void **state) {
         check_open("/dev", "/dev/node-bootstrap-missing", NB_TPM_ERROR, NB_CLASS_FATAL);
         check_open("/dev/null/tpm", "/dev/node-bootstrap-missing", NB_TPM_ERROR, NB_CLASS_FATAL);
+        open_error = EACCES;
+        check_open("/dev/null", "/dev/node-bootstrap-missing", NB_TPM_ERROR, NB_CLASS_FATAL);
+        open_error = 0;
 }
 
 int main(void) {
@@ -501,6 +519,7 @@ int main(void) {
         CASE(a_warning_that_may_end_is_temporary);
         CASE(a_missing_device_may_appear);
         CASE(an_interrupted_open_is_repeated);
+        CASE(a_device_that_is_not_permitted_is_late);
         CASE(a_tpm_1_2_is_final);
         CASE(another_failure_to_open_is_final);
         return case_run("tpm");
