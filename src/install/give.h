@@ -16,7 +16,7 @@
 
 /* What the steps of install share. */
 struct nb_install {
-        bool is_child_run;          /* otherwise no program is run, for tests */
+        bool is_child_run;          /* otherwise no program is run */
         struct nb_context own;      /* nb_context_load() */
         struct nb_context settled;  /* nb_context_settle(), once metadata was read */
         struct nb_context *context; /* of the join: one of them */

@@ -282,14 +282,17 @@ static void report_overdue(const struct nb_node *node) {
                nb_failure_info(code)->subject, node->inspection.not_after);
 }
 
-static void report_joined(const struct nb_install *install) {
+static void report_joined(struct nb_install *install) {
         const struct nb_context *context = &install->own;
         const struct nb_node *node = &install->node;
         const struct nb_inspection *inspection = &node->inspection;
         struct nb_failure misplaced = { 0 };
 
-        if (nb_prover_verify_place(context->sources, &misplaced) < 0)
+        /* A child that reads kubelet's configuration could read the key, too. */
+        if (nb_prover_verify_place(context->sources, &misplaced) < 0) {
                 nb_log_failure(LOG_WARNING, &misplaced);
+                install->is_child_run = false;
+        }
         /* Says why this start took so long. */
         if (context->bootstrap_failure.errnum == ETIMEDOUT)
                 nb_log_failure(LOG_WARNING, &context->bootstrap_failure);
