@@ -16,7 +16,6 @@
 #include "os/clock.h"
 #include "os/sources.h"
 #include "os/terminal.h"
-#include "prover/prover.h"
 #include "systemd/log.h"
 
 #define EXIT_UNKNOWN 5
@@ -72,7 +71,6 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         const struct nb_failure *settings = &report->state.settings_failure;
         const struct nb_last *last = &report->state.last;
         _cleanup_(nb_record_done) struct nb_record damaged = { 0 };
-        const char *unused;
         struct nb_failure why = { 0 };
 
         if (nb_machine_look(sources, false, &report->state) < 0)
@@ -84,13 +82,6 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         if (!present->has_record && report->state.kind != NB_MACHINE_HIDDEN &&
             nb_record_read(-1, report->state.node.paths.certificate_directory, &damaged, &why) < 0)
                 nb_log_failure(LOG_WARNING, &why);
-        /* Metrics are written each minute. */
-        unused = !report->metrics && settings->code == NB_NONE &&
-                                 !nb_sources_is_sealed(sources, NB_CREDENTIAL_CONFIG_NAME)
-                         ? nb_prover_find_unused(report->state.settings.proof_key)
-                         : NULL;
-        if (unused)
-                nb_log(LOG_WARNING, NB_ATTESTATION_KEY_UNUSED, NB_PROVER_UNUSED_FORMAT, unused);
         report->record = present->has_record ? &present->record : NULL;
         report->chain = present->chain;
         if (!report->chain)
