@@ -131,6 +131,16 @@ def test_what_may_happen_to_a_tpm(fleet):
     assert "0x9a2" in node.run("node-bootstrap", "check", check=False).stdout
 
 
+def test_driver_that_loads_late(fleet):
+    """systemd chooses the devices of an instance of the prover at its start, so the join asks another one."""
+    node = fleet.boot(tpm={"device": "/dev/late"})
+    node.begin()
+    until(lambda: node.said("tpm-missing"), "the join waits for a TPM")
+    node.run("sh", "-ec", f": >{DEVICE}; mount --bind /dev/late {DEVICE}")
+    fleet.enroll(node.name, proof_key(node)[0])
+    assert node.await_end() == ("active", 0)
+
+
 def provers(node):
     """The processes of the service, as numbers seen from here."""
     found = []

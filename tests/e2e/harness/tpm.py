@@ -11,12 +11,13 @@ DEVICE = "/dev/tpmrm0"
 
 
 @contextlib.contextmanager
-def tpm_of(node, copy_of=None, owner=0, group=0, mode=0o600):
+def tpm_of(node, copy_of=None, owner=0, group=0, mode=0o600, device=DEVICE):
     """Boot the machine within it, with options_of() the TPM. `copy_of`: a TPM whose state is copied, as that of a virtual machine can be."""
     folder = node.directory / "tpm"
     if copy_of:
         shutil.copytree(copy_of.folder, folder)
     tpm = Tpm(folder)
+    tpm.device = device
     try:
         os.chown(tpm.path, owner, group)
         os.chmod(tpm.path, mode)
@@ -26,4 +27,4 @@ def tpm_of(node, copy_of=None, owner=0, group=0, mode=0o600):
 
 
 def options_of(tpm):
-    return [f"--bind={tpm.path}:{DEVICE}"]
+    return [f"--bind={tpm.path}:{tpm.device}"]
