@@ -40,7 +40,7 @@ static const char create_usage[] = PROGRAM
         "machine, which the setting proof.key names:\n\n"
         "  " PROGRAM "token create --node=worker-1\n"
         "  " PROGRAM "token create --node=worker-1 --print=cloud-config\n"
-        "  " PROGRAM "token create --enrolled --proof-key=tpm --print=cloud-config\n";
+        "  " PROGRAM "token create --enrolled --proof-key=tpm --print=config\n";
 
 static const char approve_usage[] = PROGRAM
         "requests approve [OPTION...] NAME...\n"
