@@ -218,8 +218,9 @@ static void exchange(struct call *c) {
  * memory was written too often, repeat, NV memory cannot be reached. Not the lockout (0x921), which
  * can last hours. */
 static bool is_temporary(uint32_t code) {
-        return code >> 8 == 0x9 &&
-               memchr("\x02\x03\x04\x06\x08\x09\x0a\x20\x22\x23", (int)(code & 0xff), 10);
+        static const uint8_t low[] = { 0x02, 0x03, 0x04, 0x06, 0x08, 0x09, 0x0a, 0x20, 0x22, 0x23 };
+
+        return code >> 8 == 0x9 && memchr(low, (int)(code & 0xff), sizeof(low));
 }
 
 /* Sends the command, again if that may help, and expects success. */
