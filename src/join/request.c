@@ -304,6 +304,7 @@ static int submit_csr(struct nb_join *join, struct nb_failure *f) {
         r = make_request(join, f);
         if (r < 0)
                 return r;
+        join->is_key_unused = false;
         r = nb_csr_submit(&join->api, join->csr_name,
                           &(struct nb_csr_request){ join->request.data, join->request.len,
                                                     join->settings->csr_expiration_seconds },
@@ -336,7 +337,6 @@ int nb_stage_request(struct nb_join *join, struct nb_failure *f) {
         r = nb_pending_key_keep(join, f);
         if (r < 0)
                 return r;
-        join->is_key_unused = false;
         r = nb_pkcs10_csr_name(join->key, join->node_name, join->csr_name);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the name of the CSR cannot be computed");

@@ -84,7 +84,10 @@ static bool serve_request(struct prover *prover) {
         }
         /* Else a TPM that is busy for an hour would use up the connections. */
         prover->n_messages += !answer.failure.is_temporary;
-        return TEMP_FAILURE_RETRY(send(CONNECTION, &answer, sizeof(answer), MSG_NOSIGNAL)) >= 0 &&
+        /* Not blocking: a `join` that reads no answer, and has sent its end of the connection over
+         * the connection itself, would keep this process forever. */
+        return TEMP_FAILURE_RETRY(send(CONNECTION, &answer, sizeof(answer),
+                                       MSG_NOSIGNAL | MSG_DONTWAIT)) >= 0 &&
                !needs_new_prover(&answer.failure);
 }
 

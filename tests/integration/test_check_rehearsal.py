@@ -19,7 +19,7 @@ from .manager import Manager
 
 REHEARSAL = "node_bootstrap_check.service"
 UNIT, FRAGMENT, DROP_IN = "node-bootstrap.service", "etc/systemd/system/node-bootstrap.service", "etc/systemd/system/node-bootstrap.service.d/x.conf"
-SERVICE, SETTINGS, STATE, USER_DATA = 0, 1, 4, 6      # steps
+SERVICE, SETTINGS, STATE, USER_DATA = 0, 1, 3, 6      # steps
 N_FIELDS = len(re.findall(r"^ +NB_FIELD_\w+,", (SOURCE / "src/systemd/log.h").read_text(), re.M))
 DEAD = {"LoadState": "loaded", "ActiveState": "inactive", "SubState": "dead", "Result": "success"}
 GONE = {**DEAD, "LoadState": "not-found"}       # systemd forgets a unit that has not failed

@@ -2,8 +2,10 @@
 """The proof by the enrolled key: the prover has the key, signs for one node and one token only, and no process with network has either."""
 
 import base64
+import contextlib
 import hashlib
 import pathlib
+import socket
 
 import pytest
 from cryptography import x509
@@ -102,21 +104,28 @@ def test_unusable_key(world, new_prover, text):
 def test_missing_key(world, new_prover):
     new_prover()
     world.machine.unit().failed("attestation-key-missing", 66, "node-bootstrap-prover@.service")
-    assert not world.server.seen("create")
+    # No request was made with this key: copies of this machine must not have the same one.
+    assert not world.server.seen("create") and not (world.machine.state / "pending.key").exists()
 
 
 def test_no_socket(world):
     wanted(world.machine)
     world.machine.write_settings(HEADER + to_yaml({"timeout": "15s"}), "config.yaml.d/30.yaml")
     world.machine.unit().failed("prover-unavailable", 70, "node-bootstrap-prover.socket", "No such file")
-    assert not world.server.seen("create")
+    assert not world.server.seen("create") and not (world.machine.state / "pending.key").exists()
 
 
 @pytest.mark.parametrize("n", [1, CONNECTIONS_MAX])
-def test_prover_is_killed(world, key, new_prover, n):
+def test_prover_ends(world, key, new_prover, n):
     """Once: the same join goes on. Each time: a limited number of connections."""
     service = new_prover(key)
-    service.on_connection = lambda connection: connection.process.kill() if len(service.connections) <= n else None
+    service.program = "/bin/true"
+
+    def count(_):
+        if len(service.connections) == n:
+            service.program = None
+
+    service.on_connection = count
     world.machine.write_settings(HEADER + to_yaml({"timeout": "30s"}), "config.yaml.d/30.yaml")
     run = world.machine.unit()
     if n == 1:
@@ -299,6 +308,17 @@ def test_number_of_messages(connect):
     """The first one, from install, is one of them."""
     connection = connect()
     assert [bool(connection.ask(b"x")) for _ in range(MESSAGES_MAX)] == [True] * (MESSAGES_MAX - 1) + [False]
+    assert connection.wait() == 0
+
+
+def test_join_that_reads_no_answer(connect):
+    """Its own end of the connection, which it sends over the connection, would keep a prover that waits for it."""
+    connection = connect()
+    with contextlib.suppress(BrokenPipeError):
+        for _ in range(MESSAGES_MAX - 3):
+            connection.end.send(b"x")
+        socket.send_fds(connection.end, [b"x"], [connection.end.fileno()])
+    connection.end.close()
     assert connection.wait() == 0
 
 
