@@ -5,15 +5,18 @@ import contextlib
 import hashlib
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from common import pki
 from common.csrs import pending
+from common.documentation import commands
 from common.tpm import ENDORSEMENT, OWNER
-from common.wait import until
+from common.wait import PATIENCE, until
 from .harness import admin as admins
 from .harness import controlplane
 from .harness.node import UNIT
@@ -22,6 +25,7 @@ from .harness.tpm import DEVICE, options_of, tpm_of
 pytestmark = pytest.mark.each_release
 PROVER = "node-bootstrap-prover@.service"
 FILE = "/etc/credstore/node-bootstrap.attestation-key"
+SCRIPT = "/usr/share/doc/kube-node-bootstrap-admin/examples/fleet"
 CAP_DAC_OVERRIDE = 1 << 1
 
 
@@ -65,6 +69,46 @@ def fleet(new_node, cluster, administer):
     with contextlib.ExitStack() as stack:
         stack.enter_context(admin.controller(account=admins.service_account(cluster)))
         yield Fleet(new_node, cluster, admin, stack)
+
+
+class Desk:
+    """Where kubectl works. The commands of docs/first-boot.md run as they stand, but for the names and fingerprints of the machines."""
+
+    def __init__(self, fleet, tree, folder):
+        self.folder, self.script = folder, tree / SCRIPT[1:]
+        (folder / "bin").mkdir()
+        self.add_program("node-bootstrap-admin", f'exec {" ".join(map(str, fleet.admin.program))} "$@"')
+        self.add_program("ssh", f'leader=$(cat {folder}/${{1#root@}}.leader); shift; exec nsenter --all --target=$leader --wdns=/ -- "$@"')
+        self.environment = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "KUBECONFIG": str(fleet.cluster.work / "kubeadm.conf"), "HOME": str(folder)}
+
+    def add_program(self, name, command):
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{command}\n")
+        path.chmod(0o755)
+
+    def type(self, text, status=0):
+        done = subprocess.run(["sh", "-ec", text.replace(SCRIPT, f"{self.script} --timeout=0")], cwd=self.folder, env=self.environment, check=False, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, node, user_data):
+        """The machine has what cloud-init would write."""
+        for entry in yaml.safe_load((self.folder / user_data).read_text())["write_files"]:
+            node.write(entry["path"], entry["content"], int(entry["permissions"], 8))
+        node.begin()
+
+
+@pytest.fixture
+def desk(fleet, admin_tree, tmp_path):
+    return Desk(fleet, admin_tree, tmp_path)
+
+
+def with_names(text, nodes, fingerprints=()):
+    for number, node in enumerate(nodes, 1):
+        text = text.replace(f"worker-{number}", node.name)
+    left = list(fingerprints)
+    return re.sub(r"sha256:HASH\d?", lambda _: left.pop(0), text)
 
 
 def proof_key(node, *arguments):
@@ -113,6 +157,40 @@ def test_unknown_machine_joins_once_it_is_enrolled(fleet):
     fleet.enroll(node.name, proof_key(node)[0])
     assert node.await_end() == ("active", 0)
     assert [one["metadata"]["uid"] for one in fleet.cluster.csrs(node.name)] == [csr["metadata"]["uid"]]
+
+
+def test_documented_commands_for_one_machine(fleet, desk):
+    """The same user data is for a machine that boots before it is enrolled."""
+    node = fleet.boot(tpm={})
+    node.run("sh", "-ec", "cd /root\n" + with_names(commands("tpm-key"), [node]))
+    (desk.folder / f"{node.name}.pem").write_bytes(node.read(f"/root/{node.name}.pem"))
+    assert desk.type(with_names(commands("tpm-enroll"), [node])) == f"enrolled node {node.name}\n"
+    desk.start(node, "user-data")
+    assert node.await_end() == ("active", 0)
+    early = fleet.boot(tpm={})
+    desk.start(early, "user-data")
+    _, fingerprint = proof_key(early)
+    early.await_status(f"the proof key of this machine is {fingerprint}")
+    desk.type(with_names(commands("tpm-fingerprint"), [early], [fingerprint]))
+    assert early.await_end() == ("active", 0)
+
+
+def test_documented_commands_for_many_machines(fleet, desk):
+    """Two with keys that were collected, two by the fingerprints of their keys."""
+    nodes = [fleet.boot(tpm={}) for _ in range(4)]
+    for node in nodes:
+        (desk.folder / f"{node.name}.leader").write_text(str(node.leader))
+    desk.type(with_names(commands("tpm-fleet"), nodes[:2]), status=1)      # none has joined yet
+    for node in nodes:
+        desk.start(node, "workers/user-data")
+    for node in nodes[:2]:
+        assert node.await_end() == ("active", 0)
+    fingerprints = [proof_key(node)[1] for node in nodes[2:]]
+    for node, fingerprint in zip(nodes[2:], fingerprints):
+        node.await_status(f"the proof key of this machine is {fingerprint}")
+    desk.type(with_names(commands("tpm-inventory"), nodes[2:], fingerprints))
+    for node in nodes[2:]:
+        assert node.await_end() == ("active", 0)
 
 
 def test_what_may_happen_to_a_tpm(fleet):

@@ -35,6 +35,8 @@ COMMANDS = {
     "rpm": "e2e/test_rpm.py", "verify-release": "e2e/test_release.py", "backtrace": "e2e/test_backtrace.py", "quick-loop": "run",
     "mkosi": "e2e/test_mkosi.py", "k3s-node": "e2e/test_k3s.py",
     "sysext": "e2e/test_sysext.py", "sysext-remove": "e2e/test_sysext.py", "metrics": "e2e/test_metrics.py",
+    "tpm-key": "e2e/test_tpm.py", "tpm-enroll": "e2e/test_tpm.py", "tpm-fingerprint": "e2e/test_tpm.py", "tpm-fleet": "e2e/test_tpm.py",
+    "tpm-inventory": "e2e/test_tpm.py",
     "cluster-api-image": "e2e/test_cluster_api.py", "cluster-api-sentinel": "e2e/test_cluster_api.py", "cluster-api-secret": "integration/test_admin_print.py",
 }
 
