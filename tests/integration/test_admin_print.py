@@ -205,11 +205,16 @@ def test_proof_key(api, cluster_info, form):
     assert done.returncode == 0 and "proof:" not in done.stdout and "--proof-key adds the setting" in done.stderr
 
 
-@pytest.mark.parametrize("words, is_warned", [(["--print=setup"], True), ([], True), (["--print=credential"], False),
-                                              (["--print=credential", "--proof-key=tpm"], True)])
-def test_proof_key_in_a_form_without_settings(api, cluster_info, words, is_warned):
+@pytest.mark.parametrize("words, is_warned", [(["--print=setup"], True), ([], True), (["--print=credential"], False)])
+def test_enrolled_token_in_a_form_without_settings(api, cluster_info, words, is_warned):
     done = api.run("token", "create", TOKEN, "--enrolled", "--dry-run", *words)
-    assert done.returncode == 0 and ("set proof.key on the machine" in done.stderr) is is_warned
+    assert done.returncode == 0 and ("'--print=setup' prints no settings, so proof.key is missing" in done.stderr) is is_warned
+
+
+@pytest.mark.parametrize("words, form", [(["--print=setup"], "setup"), ([], "setup"), (["--print=credential"], "credential")])
+def test_proof_key_that_would_be_dropped(api, words, form):
+    done = api.run("token", "create", TOKEN, "--enrolled", "--proof-key=tpm", *words)
+    assert done.returncode == 64 and f"'--print={form}' prints no settings" in done.stderr and not api.requests, done.stderr
 
 
 @pytest.mark.parametrize("words", [["--enrolled", "--proof-key=x"], ["--node=a", "--proof-key=tpm"], ["--proof-key=tpm"]], ids=" ".join)

@@ -129,7 +129,11 @@ static int read_counts(struct creation *creation, struct nb_failure *f) {
 }
 
 /* Without the setting, the requests of the machine stay pending. */
-static int verify_proof_key(const struct creation *creation, struct nb_failure *f) {
+static int verify_proof_key(const struct creation *creation, const char *form,
+                            struct nb_failure *f) {
+        static const char unwritten[] = "'--print=%s' prints no settings, so proof.key is missing: "
+                                        "set it on the machine before it joins, or use "
+                                        "'--print=cloud-config'";
         const bool is_written = nb_handout_is_document(creation->form);
         const char *key = creation->handout.proof_key;
         char parsed[NB_SETTINGS_PROOF_KEY_SIZE];
@@ -141,13 +145,14 @@ static int verify_proof_key(const struct creation *creation, struct nb_failure *
         if (key && nb_setting_type_proof_key.parse(key, strlen(key), parsed) < 0)
                 return nb_failure_set(f, NB_USAGE, 0, "expected '--proof-key' to be %s",
                                       nb_setting_type_proof_key.expected);
+        if (key && !is_written)
+                return nb_failure_set(f, NB_USAGE, 0, unwritten, form);
         if (creation->is_enrolled && is_written && !key)
                 nb_log(LOG_WARNING, NB_NONE,
                        "a machine with these settings makes requests without a proof, which stay "
                        "pending; --proof-key adds the setting proof.key");
-        else if (creation->is_enrolled && !is_written && (key || !creation->is_alone))
-                nb_log(LOG_WARNING, NB_NONE,
-                       "this form has no settings: set proof.key on the machine before it joins");
+        else if (creation->is_enrolled && !is_written && !creation->is_alone)
+                nb_log(LOG_WARNING, NB_NONE, unwritten, form);
         return 0;
 }
 
@@ -185,7 +190,7 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
                                       form);
         r = verify_cluster(creation, !strcmp(form, NB_HANDOUT_SECRET), f);
         if (r >= 0)
-                r = verify_proof_key(creation, f);
+                r = verify_proof_key(creation, form, f);
         if (r < 0)
                 return r;
         if (creation->is_restricted && !strcmp(form, "kubeadm"))
