@@ -232,7 +232,7 @@ def test_an_unknown_machine_waits_until_its_key_is_enrolled(api, cluster, start)
     cluster.request("one", "n1", "eeeeee", pem=pem + pki.prove(key, pem, "eeeeee"))
     start()
     [event] = cluster.await_event("one", "NotEnrolled")
-    assert f"it says that it is signed by {fingerprint}" in event["message"]
+    assert f"the request names the key {fingerprint} (not verified)" in event["message"]
     done = api.run("enroll", "add", "n1", f"--fingerprint={fingerprint}")
     assert done.returncode == 0, done.stderr
     cluster.await_approval("one")
@@ -248,7 +248,7 @@ def test_a_replaced_mainboard(api, cluster, start):
         cluster.request(name, "n1", "eeeeee", pem=pem + pki.prove(found, pem, "eeeeee", named))
     start()
     [new], [old] = (cluster.await_event(name, "AttestationInvalid") for name in ("new", "old"))
-    assert f"signed by {pki.fingerprint(found.public_key())}, enrolled is {pki.fingerprint(enrolled.public_key())}" in new["message"]
+    assert f"names the key {pki.fingerprint(found.public_key())} (not verified); the enrolled key is {pki.fingerprint(enrolled.public_key())}" in new["message"]
     assert "sha256:" not in old["message"]
     words = "enroll", "add", "n1", f"--fingerprint={pki.fingerprint(found.public_key())}"
     assert api.run(*words).returncode == 73 and api.run(*words, "--force").returncode == 0

@@ -258,8 +258,9 @@ def test_many_nodes(api, tmp_path):
     ("worker-2", "expected '--public-key'"), ("Worker_2 --addresses=10.0.0.5", "the name of a node"), ("worker-2 --unknown", "unknown"), ("worker-2 --force", "expected '--public-key'"),
     ("worker-2 --public-key=-", "has to be a file"), ("worker-2 worker-3 --addresses=10.0.0.5", "unexpected"),
     ("worker-2 --addresses=" + "10.0.0.5," * 2000, "too long"), ("worker-2" + " --force" * 16 + " --addresses=10.0.0.5", "too many words"),
-    ("worker-2 --dns-names a.lan b.lan", "unexpected"), ("worker-2 --from-request=csr-1", "expected '--fingerprint' with '--from-request'"),
-], ids=["nothing", "name", "option", "force", "stdin", "two", "long", "words", "blank in a list", "request"])
+    ("worker-2 --dns-names a.lan b.lan", "unexpected"), ("worker-2 --from-request=csr-1", "'--from-request' requires '--fingerprint'"),
+    (f"worker-2 --public-key=key.pem --fingerprint=sha256:{64 * '0'}", "cannot be used together"),
+], ids=["nothing", "name", "option", "force", "stdin", "two", "long", "words", "blank in a list", "request", "two keys"])
 def test_a_wrong_line_enrolls_nothing(api, line, text):
     done = api.run("enroll", "add", "--from=-", stdin=f"worker-1 --addresses=10.0.0.5\n{line}\n")
     assert done.returncode == 64 and text in done.stderr and "line 2" in done.stderr and done.stdout == "" and not api.requests, done
@@ -300,7 +301,7 @@ def test_the_key_of_a_request(api, cluster):
     ask(cluster, "one", "worker-1", KEY)
     [row] = json.loads(api.run("requests", "list", "--output=json").stdout)
     assert row["proofKey"] == fingerprint(KEY) and row["verdict"] == "NotEnrolled"
-    assert f"it says that it is signed by {fingerprint(KEY)}" in api.run("requests", "list").stdout
+    assert f"the request names the key {fingerprint(KEY)} (not verified)" in api.run("requests", "list").stdout
     done = api.run("enroll", "add", "worker-1", "--from-request=one", f"--fingerprint={row['proofKey'].upper().replace('SHA', 'sha')}")
     assert (done.returncode, done.stdout) == (0, "enrolled node worker-1\n"), done.stderr
     assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY)}
@@ -318,7 +319,7 @@ def test_what_a_request_says_is_not_believed(api, cluster, node, words):
     ask(cluster, "one", "worker-1", KEY)
     ask(cluster, "two", "worker-1", OTHER, named=pki.new_key())
     done = api.run("enroll", "add", node, *words)
-    assert done.returncode == 66 and f"no request of the node names the key: {node} {words[-1].partition('=')[2]}" in done.stderr
+    assert done.returncode == 66 and f"node {node}: no request names the key {words[-1].partition('=')[2]}" in done.stderr
     assert len(api.objects.all(SECRETS)) == 1
 
 
@@ -326,7 +327,7 @@ def test_a_named_key_that_cannot_be_enrolled(api, cluster):
     weak = ec.generate_private_key(ec.SECP192R1())
     ask(cluster, "one", "worker-1", KEY, named=weak)
     [row] = json.loads(api.run("requests", "list", "--output=json").stdout)
-    assert row["proofKey"] == "" and "signed by" not in row["text"]
+    assert row["proofKey"] == "" and "names the key" not in row["text"]
     assert api.run("enroll", "add", "worker-1", f"--fingerprint={fingerprint(weak)}").returncode == 66
 
 
@@ -348,7 +349,7 @@ def test_the_documented_inventory_is_enrolled(api, cluster, tmp_path):
         ask(cluster, f"csr-{number}", f"worker-{number}", keys[f"worker-{number}"])
     done = run_example(api, tmp_path, "inventory")
     assert done.returncode == 66 and done.stdout == "enrolled node worker-0\nenrolled node worker-2\n" and "not enrolled: 2" in done.stderr
-    assert f"names the key: worker-1 {fingerprint(keys['worker-1'])}" in done.stderr
+    assert f"node worker-1: no request names the key {fingerprint(keys['worker-1'])}" in done.stderr
     for number in (1, 3):
         ask(cluster, f"csr-{number}", f"worker-{number}", keys[f"worker-{number}"])
     done = run_example(api, tmp_path, "inventory")

@@ -100,8 +100,8 @@ static int read_key(struct enrollment *enrollment, struct nb_failure *f) {
 
 /* --- The key in a request --- */
 
-/* The fingerprint, which is compared with the machine, decides which key that is: the requestor
- * wrote all else. */
+/* Only the fingerprint, which the administrator compares with the machine, selects the key; the
+ * requestor wrote the rest. */
 struct wanted {
         struct nb_record record;                /* key: the node and the fingerprint */
         char request_name[NB_CSR_NAME_MAX + 1]; /* "": any */
@@ -148,13 +148,15 @@ static int visit_request(void *userdata, struct nb_json *item) {
 /* 1: found; 0: not yet, which concerns this node alone: its machine may still be booting. */
 static int take_wanted(struct enroll *enroll, struct enrollment *enrollment, struct nb_failure *f) {
         const struct wanted *wanted = enrollment->wanted;
+        char fingerprint[NB_PIN_TEXT_SIZE];
 
         if (wanted->key[0])
                 return nb_secret_copy(&enrollment->key, wanted->key, strlen(wanted->key)) < 0
                                ? nb_failure_set_memory(f)
                                : 1;
-        nb_log(LOG_WARNING, NB_NONE, "no request of the node names the key: %s",
-               wanted->record.key);
+        nb_pin_format(enrollment->key_id, fingerprint);
+        nb_log(LOG_WARNING, NB_NONE, "node %s: no request names the key %s", enrollment->node,
+               fingerprint);
         enroll->n_missing++;
         return 0;
 }
@@ -317,9 +319,9 @@ static int add_node(struct enroll *enroll, struct enrollment *enrollment, struct
         { "public-key", "FILE", "the machine's public key as PEM; '-': standard input", \
           .ret_value = &(enrollment).key_path }, \
                 { "fingerprint", "sha256:HASH", \
-                  "the machine's public key, which its request names", \
+                  "enroll the key with this fingerprint from the node's request", \
                   .ret_value = &(enrollment).fingerprint }, \
-                { "from-request", "CSR", "the request with that key, if not any of the node", \
+                { "from-request", "CSR", "take the key from this request only", \
                   .ret_value = &(enrollment).request_name }, \
                 { "force", NULL, \
                   "replace a different key, and do not check who else approves requests", \
@@ -337,12 +339,13 @@ static int verify_enrollment(struct enroll *enroll, struct enrollment *enrollmen
 
         if (!enrollment->node)
                 return nb_failure_set(f, NB_USAGE, 0, "the name of a node is required");
-        if (enrollment->fingerprint ? enrollment->key_path != NULL
-                                    : enrollment->request_name != NULL)
+        if (enrollment->fingerprint && enrollment->key_path)
                 return nb_failure_set(f, NB_USAGE, 0,
-                                      "expected '--fingerprint' with '--from-request', since "
-                                      "whoever sent the request has written its key, and without "
-                                      "'--public-key'");
+                                      "'--fingerprint' and '--public-key' cannot be used together");
+        if (enrollment->request_name && !enrollment->fingerprint)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--from-request' requires '--fingerprint': the requestor "
+                                      "chose the key in the request");
         if (!enrollment_has_key(enrollment) && !enrollment->addresses && !enrollment->dns_names)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "expected '--public-key', '--fingerprint', '--addresses' or "
@@ -464,8 +467,9 @@ int nb_enroll_add(struct nb_options *options, struct nb_failure *f) {
                          : add_node(&enroll, &enrollment, f);
         if (r >= 0 && enroll.n_missing > 0)
                 r = nb_failure_set(f, NB_ADMIN_MISSING, 0,
-                                   "nodes that were not enrolled: %zu; run the command again when "
-                                   "`requests list` shows their requests",
+                                   "nodes that were not enrolled: %zu; see `requests list "
+                                   "--node=NODE`: if the request names another key, do not enroll "
+                                   "it; if there is no request, run the command again later",
                                    enroll.n_missing);
         return r;
 }

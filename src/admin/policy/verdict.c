@@ -134,8 +134,9 @@ static void describe_key(const struct nb_request_case *facts, char *ret, size_t 
         if (has_key)
                 nb_pin_format(facts->record->key_id, enrolled);
         if (facts->request->proof_key[0])
-                snprintf(ret, size, "; it says that it is signed by %s%s%s",
-                         facts->request->proof_key, has_key ? ", enrolled is " : "", enrolled);
+                snprintf(ret, size, "; the request names the key %s (not verified)%s%s",
+                         facts->request->proof_key, has_key ? "; the enrolled key is " : "",
+                         enrolled);
 }
 
 const char *nb_reason_describe(enum nb_reason reason, const struct nb_request_case *facts,
