@@ -56,7 +56,8 @@ const struct nb_failure_info *nb_failure_info(enum nb_code code);
 /*
  * The class of the code, or NB_CLASS_WAIT if an unverified peer caused the failure: an attacker on
  * the network can forge such an answer, so it must not end the join. Likewise if the peer may only
- * be starting: every machine that joins at that time would give up; or if a device is busy.
+ * be starting: every machine that joins at that time would give up. The same holds if a device is
+ * busy.
  */
 enum nb_class nb_failure_class(const struct nb_failure *f);
 

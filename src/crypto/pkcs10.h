@@ -37,6 +37,6 @@ int nb_pkcs10_csr_name(const struct nb_key *key, const char *node_name,
 int nb_pkcs10_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name);
 
 /* Verifies that `pem` is a request as nb_pkcs10_create() makes it for this node, with any key of
- * that type, and nothing else. The signature comes last, so that what it costs is spent on nothing
- * that is refused anyway. 0, -EPERM, -EINVAL, -ENOMEM. */
+ * that type, and nothing else. The signature is verified last, since that is the most expensive
+ * check. 0, -EPERM, -EINVAL, -ENOMEM. */
 int nb_pkcs10_verify_node(const char *pem, size_t len, const char *node_name);

@@ -47,7 +47,7 @@ int nb_answer_found(void *userdata, int channel) {
 #define PROMPT_CONNECTIONS 2 /* the first one, and one in place of a prover that was killed */
 #define CONNECTION_PAUSE_MS 8000
 
-/* The limit is that of what a hostile `join` can have signed. */
+/* Limits what a hostile `join` can have signed. */
 static int connect_prover(struct nb_install *install, struct nb_failure *f) {
         const struct nb_context *context = install->context;
         const struct nb_settings *settings = &context->settings;

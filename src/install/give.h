@@ -30,7 +30,8 @@ struct nb_install {
         uint64_t timeout_ms; /* of the child that follows, from started_ms; NB_TIME_INFINITE */
         uint64_t started_ms, metadata_usec; /* as in struct nb_plan */
         unsigned n_connections;             /* of this join to the prover */
-        uint64_t connection_due_ms;         /* nb_now_ms(): no next one before */
+        uint64_t connection_due_ms;         /* nb_now_ms(): no further connection before this
+                                               time */
 };
 
 /*

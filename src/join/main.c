@@ -34,8 +34,7 @@ static void given_done(struct given *given) {
         nb_closep(&given->state_fd);
 }
 
-/* Without install, for a person who types the command: nobody connects to the prover, and nobody
- * has looked where the key is. */
+/* If a person runs `join`, no install has connected to the prover or checked where the key is. */
 static int verify_proof(const struct given *given, struct nb_failure *f) {
         int r = nb_prover_verify_place(&given->sources, f);
 

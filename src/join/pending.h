@@ -13,8 +13,8 @@ enum nb_pending_reason {
         NB_PENDING_UNASKED,
         NB_PENDING_CONTROLLER, /* node-bootstrap's controller has not approved it yet */
         NB_PENDING_UNKNOWN,    /* the API server did not say */
-        NB_PENDING_UNBOUND,    /* the requester is not authorized for automatic approval */
-        NB_PENDING_UNAPPROVED, /* the requester is, but no approver has approved the CSR */
+        NB_PENDING_UNBOUND,    /* the requestor is not authorized for automatic approval */
+        NB_PENDING_UNAPPROVED, /* the requestor is, but no approver has approved the CSR */
         NB_PENDING_MACHINE,    /* OpenShift approves the CSR only if there is a Machine for it */
 };
 
@@ -32,7 +32,7 @@ struct nb_pending {
  * after 1 min, 5 min, 15 min, 1 h, 6 h, and then every 6 h. */
 uint64_t nb_pending_next_ms(uint64_t waited_ms);
 
-/* The reason that the CSR itself shows: NB_PENDING_CONTROLLER, NB_PENDING_MACHINE (the requester is
+/* The reason that the CSR itself shows: NB_PENDING_CONTROLLER, NB_PENDING_MACHINE (the requestor is
  * OpenShift's machine config operator), or NB_PENDING_UNASKED if only the API server knows. */
 enum nb_pending_reason nb_pending_reason_known(const struct nb_csr *csr);
 

@@ -228,8 +228,8 @@ static int replace_found(struct nb_join *join, const struct nb_csr *csr, const c
         return NB_REQUEST_AGAIN;
 }
 
-/* Without another connection, what the prover has answered before says more. It is final: there is
- * nobody left to ask. */
+/* If there is no further connection, the prover's last failure is the better explanation. It is
+ * final. */
 static void restore_answer(const struct nb_join *join, struct nb_failure *f) {
         const struct nb_failure refused = *f;
 
@@ -254,7 +254,7 @@ static int ask_prover(struct nb_join *join, struct nb_buffer *request, struct nb
                 join->prover_fd = r;
         }
         r = nb_prover_ask(join->prover_fd, join->deadline_ms, request, f);
-        /* A late answer must not be taken for the one to the next question. */
+        /* A late answer must not be taken for the answer to the next request. */
         if ((r == -EPIPE && f->code == NB_NONE) || f->code == NB_PROVER_UNAVAILABLE)
                 nb_prover_leave(&join->prover_fd);
         else if (r < 0)
@@ -276,9 +276,9 @@ static int add_proof(struct nb_join *join, struct nb_buffer *request, struct nb_
         return r;
 }
 
-/* The request stays the same for as long as its key: each signature of a TPM takes time, and what
- * an administrator has seen while it waited must be what is approved. Only the CSR has a proof,
- * since its approver may require one; a supervisor of k3s signs at once. */
+/* The request stays the same for as long as its key: each signature of a TPM takes time, and the
+ * request must stay the one that the administrator saw. Only the CSR has a proof, since its
+ * approver may require one; a supervisor of k3s signs at once. */
 static int make_request(struct nb_join *join, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(2 * NB_PKCS10_PEM_MAX);
         int r;

@@ -60,7 +60,7 @@ bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t 
         end = end_of_patience(retry, class, f->code, now_ms);
         if (class == NB_CLASS_FATAL || class == NB_CLASS_EVENT || now_ms >= end)
                 return false;
-        /* A busy TPM may be so for hours. */
+        /* A TPM can stay busy for hours. */
         delay = delay_ms(f->is_temporary ? NB_RETRY_RESUBMIT : retry->policy, retry->attempts++,
                          random);
         if (delay < f->retry_after_ms)

@@ -21,7 +21,7 @@
 #define NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN_NAME "node-bootstrap.tls-bootstrap-token"
 #define NB_CREDENTIAL_KUBECONFIG_NAME "node-bootstrap.kubeconfig"
 #define NB_CREDENTIAL_CLUSTER_INFO_NAME "node-bootstrap.cluster-info"
-/* Of the prover alone. */
+/* Only the prover gets this credential. */
 #define NB_CREDENTIAL_ATTESTATION_KEY_NAME "node-bootstrap.attestation-key"
 
 /* The credentials of node-bootstrap.service, and their names. */
@@ -65,15 +65,15 @@ struct nb_sources {
 /* Reads $CREDENTIALS_DIRECTORY. Nothing is allocated yet. */
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory);
 
-/* Returns the strongest store that has the credential, also if this user cannot read it; NULL if
- * there is none. */
+/* Returns the store that takes precedence among those with the credential, also if this user cannot
+ * read it; NULL if there is none. */
 const struct nb_store *nb_store_find(const char *name);
 
 /* Sets `stores` to the stores of credentials that are not encrypted, as far as this user can read
  * them. */
 void nb_sources_find_stores(struct nb_sources *sources);
 
-/* Whether only the service can read a credential: the strongest store that has it is one of
+/* Whether only the service can read a credential: the store that takes precedence is one of
  * encrypted credentials, and its value is not kept in memory. */
 bool nb_sources_is_sealed(const struct nb_sources *sources, const char *name);
 

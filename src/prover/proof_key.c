@@ -64,8 +64,8 @@ static int use_tpm(const char *key, const char *token_id, struct nb_buffer *pem,
 }
 
 int nb_proof_key_prepare(const char *key, struct nb_sources *sources, struct nb_failure *f) {
-        /* The link that names the only TPM is followed here. A device that comes later is asked by
-         * another instance. */
+        /* The link /sys/class/tpm/tpm0 is resolved here; a device that appears later needs another
+         * instance. */
         static const struct nb_readable of_tpm[] = { { "/dev", false }, { NB_TPM_FOLDER, false } };
         const bool is_tpm = strcmp(key, NB_PROOF_KEY_CREDENTIAL) != 0;
         struct nb_readable of_credential[NB_STORES_N];
@@ -73,7 +73,7 @@ int nb_proof_key_prepare(const char *key, struct nb_sources *sources, struct nb_
         struct nb_failure later = { 0 };
         int r;
 
-        /* Whether there is an encrypted one is said later. */
+        /* The stores stay listable, so that a later failure can report an encrypted key. */
         for (size_t i = 0; i < NB_STORES_N; i++)
                 of_credential[i] = (struct nb_readable){ nb_stores[i].folder, true };
         sources->is_keeping = true;

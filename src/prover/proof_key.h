@@ -11,8 +11,8 @@
 #define NB_PROOF_KEY_TPM_MS 300000 /* of a signature by a TPM; see tpm/tpm.h */
 
 /* Before a request is parsed, which may be from an attacker: keeps in memory what
- * nb_proof_key_use() needs, and gives up the right to read any other file. Says if the kernel has
- * no Landlock. 0, NB_INTERNAL. */
+ * nb_proof_key_use() needs, and gives up the right to read any other file. Logs
+ * NB_SANDBOX_PARTIAL without Landlock. 0, NB_INTERNAL. */
 int nb_proof_key_prepare(const char *key, struct nb_sources *sources, struct nb_failure *f);
 
 /*

@@ -14,9 +14,9 @@
  *
  * `join` may be hostile. The prover ends after NB_PROVER_MESSAGES_MAX messages, refused ones
  * included, but not valid requests while the key is busy, or NB_PROVER_PROOFS_MAX signatures;
- * install makes NB_PROVER_CONNECTIONS_MAX connections, most of them slowly. The prover also ends
- * after a failure of the TPM for which another instance is needed, or that must not be repeated.
- * Each side verifies that the other one is from the same build.
+ * install makes NB_PROVER_CONNECTIONS_MAX connections, all but two after a pause. The prover also
+ * ends after a failure of the TPM for which another instance is needed, or that must not be
+ * repeated. Each side verifies that the other one is from the same build.
  */
 
 #include "base/failure.h"
@@ -36,7 +36,7 @@
 #define NB_PROVER_PROOFS_MAX 16
 #define NB_PROVER_CONNECTIONS_MAX 5
 #define NB_PROVER_REQUEST_MAX NB_PKCS10_PEM_MAX
-/* Of an answer: a prover that hangs is not waited for. */
+/* Of an answer: after this time, a prover that hangs is abandoned. */
 #define NB_PROVER_ANSWER_MS (NB_PROOF_KEY_TPM_MS + 60000)
 
 struct nb_prover_begin {

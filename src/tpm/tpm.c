@@ -87,8 +87,8 @@ static void refuse(struct call *c, int r, const char *why) {
                 c->error = nb_failure_set(c->f, NB_TPM_ERROR, r, "%s", why);
 }
 
-/* ENOMEM: the driver has no place for another key. Except after the others, which are about the
- * command, a new open of the device may help. */
+/* ENOMEM: the driver has no place for another key. E2BIG and EINVAL concern the command itself;
+ * after any other error, opening the device again may help. */
 static void fail_io(struct call *c, int r) {
         c->error = nb_failure_set(c->f, NB_TPM_ERROR, r == -ENOMEM ? -EBUSY : r,
                                   "the TPM did not carry out %s: %m", c->name);
@@ -333,7 +333,7 @@ static void find_key(struct call *c, uint32_t key) {
 
 /* --- Signing --- */
 
-/* Hash says by its ticket that the message does not begin as a statement of the TPM itself. Without
+/* The ticket of Hash certifies that the message does not begin like a statement of the TPM. Without
  * it, a restricted key does not sign. */
 static void sign_message(struct call *c, struct nb_number message, const struct nb_buffer *spki,
                          struct nb_buffer *ret_signature) {

@@ -47,10 +47,10 @@ struct nb_tpm {
  * wait at least 300 s, as the kernel does for CreatePrimary.
  *
  * 0, or a negative errno with a failure: NB_TPM_MISSING if there is no device, whose driver may
- * load late, or if systemd does not permit this process to open it, since it has loaded later;
- * otherwise NB_TPM_ERROR, with the TPM's response code in the text if it answered.
- * f->is_temporary (class "wait"): the TPM did not answer, or is busy; another call may succeed. On
- * failure, the buffers may hold part.
+ * load late, or if systemd does not permit this process to open it, since its driver loaded after
+ * this process started; otherwise NB_TPM_ERROR, with the TPM's response code in the text if it
+ * answered. f->is_temporary (class "wait"): the TPM did not answer, or is busy; another call may
+ * succeed. On failure, the buffers may hold partial data.
  */
 int nb_tpm_sign(const struct nb_tpm *tpm, const void *message, size_t len,
                 struct nb_buffer *ret_spki, struct nb_buffer *ret_signature, struct nb_failure *f);
