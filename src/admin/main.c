@@ -106,8 +106,8 @@ static const struct command {
           nb_enroll_add },
         { "enroll list", "list the enrolled nodes",
           PROGRAM "enroll list [OPTION...]\n\n"
-                  "Lists the enrolled nodes with the SHA-256 of their keys, their addresses and\n"
-                  "names.\n",
+                  "Lists the enrolled nodes with the fingerprints of their keys, their addresses\n"
+                  "and names.\n",
           .report = nb_enroll_list },
         { "enroll show", "show enrolled nodes with their keys",
           PROGRAM "enroll show [OPTION...] NODE...\n\n"

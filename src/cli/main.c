@@ -23,7 +23,7 @@ static const char usage[] =
         "  check      show the configuration, and whether a join would succeed\n"
         "  explain    explain a failure code, such as `token-unknown`\n"
         "  reset      remove what the join wrote\n"
-        "  proof-key  show the key with which this machine proves its requests\n"
+        "  proof-key  print this machine's public proof key, to enroll it\n"
         "  help       show this help, or that of a command\n";
 
 static const struct command {
@@ -63,10 +63,11 @@ static const struct command {
           nb_command_reset },
         { "proof-key",
           "node-bootstrap proof-key [OPTION...]\n\n"
-          "Prints the public key with which this machine proves its requests, as PEM, and\n"
-          "on standard error its SHA-256. To enroll the machine:\n\n"
-          "  node-bootstrap proof-key --key=tpm\n"
-          "  node-bootstrap-admin enroll add NODE --public-key=FILE\n",
+          "Prints this machine's public proof key as PEM, and on standard error its\n"
+          "fingerprint. To enroll the machine, on this machine, as root:\n\n"
+          "  node-bootstrap proof-key --key=tpm >NODE.pem\n\n"
+          "Where kubectl works:\n\n"
+          "  node-bootstrap-admin enroll add NODE --public-key=NODE.pem\n",
           nb_command_proof_key },
         { "refresh",
           "node-bootstrap refresh [OPTION...]\n\n"

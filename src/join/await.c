@@ -33,12 +33,13 @@ struct await {
         uint64_t report_ms; /* when to report the next reason to wait */
 };
 
-/* With the key that the administrator enrolls: at the first boot, nobody can log in to read it. */
+/* Nobody can log in at the first boot, so the fingerprint goes to the console. */
 static int describe_csr(const struct nb_join *join, struct nb_failure *f) {
         int r = nb_pending_describe(&join->csr, join->node_name, join->pending.reason, f);
 
         if (join->proof_key_id[0] && f->code == NB_CSR_PENDING_CONTROLLER)
-                nb_failure_add(f, "; the proof key of this machine is %s", join->proof_key_id);
+                nb_failure_add(f, "; the fingerprint of this machine's proof key is %s",
+                               join->proof_key_id);
         return r;
 }
 

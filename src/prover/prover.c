@@ -23,16 +23,16 @@ struct prover {
         enum nb_code logged;
 };
 
-/* At the first boot, nobody can log in to read it: the unit prints to the console. `check` shows
- * the key itself. */
+/* Nobody can log in at the first boot, so the fingerprint goes to the console. `check` shows it
+ * itself. */
 static void show_key(struct prover *prover, const char *proof) {
         char id[NB_PIN_TEXT_SIZE];
 
         if (prover->is_shown || strcmp(prover->begin.node, NB_PROVER_TRIAL_NODE) == 0 ||
             nb_prover_find_key(proof, NULL, id) < 0)
                 return;
-        fprintf(stderr, "node-bootstrap: the proof key of node '%s' is %s\n", prover->begin.node,
-                id);
+        fprintf(stderr, "node-bootstrap: the fingerprint of the proof key of node '%s' is %s\n",
+                prover->begin.node, id);
         prover->is_shown = true;
 }
 

@@ -126,7 +126,7 @@ def test_own_tpm_joins_and_no_other_one(fleet):
     fleet.enroll(node.name, proof_key(node)[0])
     other = fleet.boot(tpm={}, node={"name": node.name})
     other.begin()
-    other.await_status(f"the proof key of this machine is {proof_key(other)[1]}")
+    other.await_status(f"the fingerprint of this machine's proof key is {proof_key(other)[1]}")
     [csr] = fleet.cluster.csrs(node.name)
     assert pending(fleet.admin.run("requests", "list", "--output=json"))[csr["metadata"]["name"]]["proof"] == "INVALID"
     other.run("systemctl", "stop", UNIT)
@@ -136,7 +136,7 @@ def test_own_tpm_joins_and_no_other_one(fleet):
     copy = fleet.boot(tpm={"copy_of": node.tpm})
     assert proof_key(copy) == proof_key(node)
     copy.begin()
-    copy.await_status(f"the proof key of this machine is {proof_key(node)[1]}")
+    copy.await_status(f"the fingerprint of this machine's proof key is {proof_key(node)[1]}")
     copy.run("systemctl", "stop", UNIT)
     node.begin()
     assert node.await_end() == ("active", 0)
@@ -150,8 +150,8 @@ def test_unknown_machine_joins_once_it_is_enrolled(fleet):
     node = fleet.boot("--console=read-only", tpm={})
     node.begin()
     _, fingerprint = proof_key(node)
-    node.await_status(f"the proof key of this machine is {fingerprint}")
-    until(lambda: f"the proof key of node '{node.name}' is {fingerprint}" in node.console(), "the console has the fingerprint")
+    node.await_status(f"the fingerprint of this machine's proof key is {fingerprint}")
+    until(lambda: f"the fingerprint of the proof key of node '{node.name}' is {fingerprint}" in node.console(), "the console has the fingerprint")
     [csr] = fleet.cluster.csrs(node.name)
     node.run("systemctl", "kill", "--signal=KILL", "node-bootstrap-prover@*")
     fleet.enroll(node.name, proof_key(node)[0])
@@ -170,7 +170,7 @@ def test_documented_commands_for_one_machine(fleet, desk):
     early = fleet.boot(tpm={})
     desk.start(early, "user-data")
     _, fingerprint = proof_key(early)
-    early.await_status(f"the proof key of this machine is {fingerprint}")
+    early.await_status(f"the fingerprint of this machine's proof key is {fingerprint}")
     desk.type(with_names(commands("tpm-fingerprint"), [early], [fingerprint]))
     assert early.await_end() == ("active", 0)
 
@@ -187,7 +187,7 @@ def test_documented_commands_for_many_machines(fleet, desk):
         assert node.await_end() == ("active", 0)
     fingerprints = [proof_key(node)[1] for node in nodes[2:]]
     for node, fingerprint in zip(nodes[2:], fingerprints):
-        node.await_status(f"the proof key of this machine is {fingerprint}")
+        node.await_status(f"the fingerprint of this machine's proof key is {fingerprint}")
     desk.type(with_names(commands("tpm-inventory"), nodes[2:], fingerprints))
     for node in nodes[2:]:
         assert node.await_end() == ("active", 0)
@@ -265,7 +265,7 @@ def test_join_has_neither_key_nor_tpm(fleet):
         node.boot("--unit=basic.target", options=options_of(node.tpm) if node.tpm else ())
         fleet.stack.callback(fleet.forget, node)
         node.begin()
-        node.await_status("the proof key of this machine is")
+        node.await_status("the fingerprint of this machine's proof key is")
         [prover], processes = provers(node), of_service(node)
         assert len(processes) >= 3 and prover not in processes
         secret = fleet.token.secret.encode()
@@ -294,7 +294,7 @@ def test_prover_has_no_network(fleet):
     """The process itself, and what a program that takes its place can do."""
     node = fleet.boot(tpm={})
     node.begin()
-    node.await_status("the proof key of this machine is")
+    node.await_status("the fingerprint of this machine's proof key is")
     [prover] = provers(node)
     interfaces = re.findall(r"^ *(\w+):", Path(f"/proc/{prover}/net/dev").read_text(), re.M)
     assert interfaces == ["lo"] and os.readlink(f"/proc/{prover}/ns/net") != os.readlink(f"/proc/{node.leader}/ns/net")
@@ -324,7 +324,7 @@ def test_nobody_else_can_ask(fleet):
     node = fleet.boot(tpm={})
     assert not node.is_active("node-bootstrap-prover.socket")
     node.begin()
-    node.await_status("the proof key of this machine is")
+    node.await_status("the fingerprint of this machine's proof key is")
     assert node.run("stat", "--format=%a %U %F", "/run/node-bootstrap-prover.socket").stdout == "600 root socket\n"
     node.run("systemctl", "stop", UNIT)
     until(lambda: not node.is_active("node-bootstrap-prover.socket"), "the socket is gone")

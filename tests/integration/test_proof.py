@@ -82,7 +82,7 @@ def test_join(world, key, new_prover):
     assert first == second
     verify(key, first)
     [connection] = service.connections
-    assert connection.wait() == 0 and connection.lines == [f"node-bootstrap: the proof key of node '{NODE}' is {fingerprint(key)}"]
+    assert connection.wait() == 0 and connection.lines == [f"node-bootstrap: the fingerprint of the proof key of node '{NODE}' is {fingerprint(key)}"]
 
 
 def test_join_that_waits_for_its_enrolment(world, key, new_prover):
@@ -90,7 +90,7 @@ def test_join_that_waits_for_its_enrolment(world, key, new_prover):
     world.cluster.controller = csrs.never
     world.cluster.tokens[TOKEN_ID].groups = ("system:bootstrappers", "system:bootstrappers:node-bootstrap-enrolled")
     run = world.machine.start_unit()
-    run.wait_for_status(f"the proof key of this machine is {fingerprint(key)}")
+    run.wait_for_status(f"the fingerprint of this machine's proof key is {fingerprint(key)}")
     run.kill()
 
 
@@ -446,7 +446,7 @@ def test_join_with_a_tpm(world, tpm, new_prover, text):
     service = new_prover(text=text, program=tpm.program)
     world.machine.unit().joined()
     verify(key, submitted(world.server)[0])
-    assert service.connections[0].lines == [f"node-bootstrap: the proof key of node '{NODE}' is {fingerprint(key)}"]
+    assert service.connections[0].lines == [f"node-bootstrap: the fingerprint of the proof key of node '{NODE}' is {fingerprint(key)}"]
     assert tpm.transient_keys() == []
 
 
