@@ -131,10 +131,11 @@ static int read_counts(struct creation *creation, struct nb_failure *f) {
 /* Without the setting, the requests of the machine stay pending. */
 static int verify_proof_key(const struct creation *creation, const char *form,
                             struct nb_failure *f) {
-        static const char unwritten[] = "'--print=%s' prints no settings, so proof.key is missing: "
-                                        "set it on the machine before it joins, or use "
-                                        "'--print=cloud-config'";
-        const bool is_written = nb_handout_is_document(creation->form);
+        static const char unwritten[] = "with '--print=%s', set proof.key on the machine before it "
+                                        "joins; '--print=cloud-config' can write it";
+        const bool is_document = nb_handout_is_document(creation->form);
+        /* A machine takes a document as metadata as well, which must not set proof.key. */
+        const bool is_written = is_document && strcmp(form, "config") != 0;
         const char *key = creation->handout.proof_key;
         char parsed[NB_SETTINGS_PROOF_KEY_SIZE];
 
@@ -151,7 +152,7 @@ static int verify_proof_key(const struct creation *creation, const char *form,
                 nb_log(LOG_WARNING, NB_NONE,
                        "a machine with these settings makes requests without a proof, which stay "
                        "pending; --proof-key adds the setting proof.key");
-        else if (creation->is_enrolled && !is_written && !creation->is_alone)
+        else if (creation->is_enrolled && !is_written && (is_document || !creation->is_alone))
                 nb_log(LOG_WARNING, NB_NONE, unwritten, form);
         return 0;
 }
