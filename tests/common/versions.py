@@ -31,6 +31,8 @@ TABLE = {
     "groups to impersonate a node": {20: ("system:nodes",), 31: ("system:masters",)},
     # #108027
     "ConfigMap of kubelet": {20: "kubelet-config-1.{minor}", 24: "kubelet-config"},
+    # ValidatingAdmissionPolicy in v1, which is on by default (#123405).
+    "admission policy": {20: False, 30: True},
 }
 
 

@@ -46,6 +46,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "each_release: depends on the version of systemd, libcurl or containerd")
     config.addinivalue_line("markers", "only_release(name): needs this release of Debian")
+    config.addinivalue_line("markers", "kubernetes_has(name): needs a Kubernetes that has what this row of versions.TABLE tells")
     config.addinivalue_line("markers", "nightly: takes minutes, and is rarely the first to fail")
     if config.option.collectonly or config.option.help or hasattr(config, "workerinput"):
         return
@@ -100,13 +101,21 @@ def read_packages(path):
 
 def pytest_collection_modifyitems(config, items):
     release = config.option.release
+    minor = None if config.option.collectonly or World.missing else versions.minor(World.assets / "kube-apiserver")
 
     def is_for_release(item):
         only = item.get_closest_marker("only_release")
         return only.args[0] == release if only else release == image.SUITE or item.get_closest_marker("each_release")
 
-    config.hook.pytest_deselected(items=[item for item in items if not is_for_release(item)])
-    items[:] = [item for item in items if is_for_release(item)]
+    def is_for_version(item):
+        wanted = item.get_closest_marker("kubernetes_has")
+        return not wanted or minor is None or versions.of(minor, wanted.args[0])
+
+    def is_selected(item):
+        return is_for_release(item) and is_for_version(item)
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_selected(item)])
+    items[:] = [item for item in items if is_selected(item)]
     if World.missing:
         for item in items:
             item.add_marker(pytest.mark.skip(reason=World.missing))

@@ -12,7 +12,7 @@ import threading
 import pytest
 import yaml
 
-from common import SOURCE
+from common import SOURCE, versions
 from common.wait import until
 from .harness import admin, containerd, sbom
 from .harness.image import command_in
@@ -165,7 +165,7 @@ def test_controller_says_whether_it_has_landlock(ctr, container, world, refused)
 def test_the_cluster_accepts_the_manifests(cluster):
     """As docs/install.md says it. Kubernetes 1.20 has no policy/v1, so the PodDisruptionBudget is left out there."""
     words = ["--kustomize=."] if cluster.minor >= 21 else ["--filename=rbac.yaml", "--filename=deployment.yaml"]
-    if cluster.minor >= 30:
+    if versions.of(cluster.minor, "admission policy"):
         words = [*words, "--filename=admission-policy/policy.yaml"]
     words = [*words, "--filename=approve-serving/rbac.yaml", "--filename=approvers/rbac.yaml"]
     for word in words:

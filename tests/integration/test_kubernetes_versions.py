@@ -10,18 +10,20 @@ from . import kubeadm
 REMOTE, PORT, CGROUPS = ["--container-runtime=remote", "--docker=unix:///run/e2e-docker.sock"], ["--port=0"], {"failCgroupV1": False}
 NODES, MASTERS = ("system:nodes",), ("system:masters",)
 NAMES = ["kubelet flags", "kubelet configuration", "controller manager flags", "one minute", "kubeadm API",
-         "annotation names the runtime", "groups to impersonate a node", "ConfigMap of kubelet"]
+         "annotation names the runtime", "groups to impersonate a node", "ConfigMap of kubelet", "admission policy"]
 ROWS = {
-    20: (REMOTE, {}, PORT, "6m", "v1beta2", True, NODES, "kubelet-config-1.{minor}"),
-    22: (REMOTE, {}, PORT, "1m", "v1beta3", True, NODES, "kubelet-config-1.{minor}"),
-    23: (REMOTE, {}, PORT, "1m", "v1beta3", True, NODES, "kubelet-config-1.{minor}"),
-    24: ([], {}, [], "1m", "v1beta3", True, NODES, "kubelet-config"),
-    26: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config"),
-    27: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config"),
-    31: ([], {}, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
-    34: ([], {}, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
-    35: ([], CGROUPS, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
-    36: ([], CGROUPS, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
+    20: (REMOTE, {}, PORT, "6m", "v1beta2", True, NODES, "kubelet-config-1.{minor}", False),
+    22: (REMOTE, {}, PORT, "1m", "v1beta3", True, NODES, "kubelet-config-1.{minor}", False),
+    23: (REMOTE, {}, PORT, "1m", "v1beta3", True, NODES, "kubelet-config-1.{minor}", False),
+    24: ([], {}, [], "1m", "v1beta3", True, NODES, "kubelet-config", False),
+    26: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config", False),
+    27: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config", False),
+    29: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config", False),
+    30: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config", True),
+    31: ([], {}, [], "1m", "v1beta4", False, MASTERS, "kubelet-config", True),
+    34: ([], {}, [], "1m", "v1beta4", False, MASTERS, "kubelet-config", True),
+    35: ([], CGROUPS, [], "1m", "v1beta4", False, MASTERS, "kubelet-config", True),
+    36: ([], CGROUPS, [], "1m", "v1beta4", False, MASTERS, "kubelet-config", True),
 }
 
 

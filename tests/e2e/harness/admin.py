@@ -127,19 +127,20 @@ def served(path, port):
         return answer.status, answer.read().decode()
 
 
-def may(cluster, **attributes):
-    """Whether the controller's ServiceAccount may do this, as the API server says."""
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": USER, "resourceAttributes": attributes}}
+def may(cluster, user=USER, groups=(), **attributes):
+    """Whether the controller's ServiceAccount, or another user, may do this, as the API server says."""
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+              "spec": {"user": user, "groups": groups, "resourceAttributes": attributes}}
     return cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
 
 
-def await_permissions(cluster, role):
+def await_permissions(cluster, role, user=USER, groups=()):
     """The API server applies changed roles a moment later. Each rule is applied as a whole."""
     for rule in role.get("rules", ()):
         resource, _, subresource = rule["resources"][0].partition("/")
         attributes = {"namespace": role["metadata"].get("namespace", ""), "group": rule["apiGroups"][0], "resource": resource,
                       "subresource": subresource, "verb": rule["verbs"][0], "name": rule.get("resourceNames", [""])[0]}
-        until(lambda wanted=attributes: may(cluster, **wanted), f"permitted: {attributes}")
+        until(lambda wanted=attributes: may(cluster, user, groups, **wanted), f"permitted: {attributes}")
 
 
 def service_account(cluster, server=None, is_serving=False):

@@ -307,10 +307,10 @@ controlPlaneEndpoint: {self.front.endpoint}
         self.thread.key, self.thread.since = key, now
         return self.thread.connection
 
-    def request(self, method, path, body=None, raw=False, headers=(), context=None):
+    def request(self, method, path, body=None, raw=False, headers=(), context=None, patch="merge-patch+json"):
         """As the administrator, unless a context without the client certificate says otherwise."""
         connection = self._connection(context or self.client)
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        kind = f"application/{patch if method == 'PATCH' else 'json'}"
         data = json.dumps(body).encode() if body else b""
         try:
             connection.putrequest(method, path)
