@@ -101,7 +101,7 @@ def read_packages(path):
 
 def pytest_collection_modifyitems(config, items):
     release = config.option.release
-    minor = None if config.option.collectonly or World.missing else versions.minor(World.assets / "kube-apiserver")
+    minor = versions.minor(World.assets / "kube-apiserver") if World.assets and not World.missing else None
 
     def is_for_release(item):
         only = item.get_closest_marker("only_release")

@@ -166,17 +166,16 @@ def test_nobody_else_approves(cluster, messages, who):
 
 
 @pytest.mark.parametrize("groups, signer, is_restricted", [
-    ([BOUND], CLIENT, True),
-    ([ENROLLED], CLIENT, True),
-    ([DEFAULT_GROUP, ENROLLED, BOUND], CLIENT, True),
-    # A request of such a token for anything else has no more right to be approved.
-    ([BOUND], SERVING, True),
-    ([BOUND], "kubernetes.io/kube-apiserver-client", True),
-    ([ENROLLED], "example.org/other", True),
-    (["system:bootstrappers"], CLIENT, False),
-    ([f"{BOUND}-2"], CLIENT, False),
-    ([pki.NODES], SERVING, False),
-    (["developers"], "example.org/other", False),
+    pytest.param([BOUND], CLIENT, True, id="bound"),
+    pytest.param([ENROLLED], CLIENT, True, id="enrolled"),
+    pytest.param([DEFAULT_GROUP, ENROLLED, BOUND], CLIENT, True, id="every kind of token at once"),
+    pytest.param([BOUND], SERVING, True, id="bound, serving certificate"),
+    pytest.param([BOUND], "kubernetes.io/kube-apiserver-client", True, id="bound, certificate of any client"),
+    pytest.param([ENROLLED], "example.org/other", True, id="enrolled, other signer"),
+    pytest.param(["system:bootstrappers"], CLIENT, False, id="unbound"),
+    pytest.param([f"{BOUND}-2"], CLIENT, False, id="similar group"),
+    pytest.param([pki.NODES], SERVING, False, id="node, serving certificate"),
+    pytest.param(["developers"], "example.org/other", False, id="other signer"),
 ])
 def test_requests_of_bound_and_enrolled_tokens_are_restricted_and_no_others(cluster, messages, groups, signer, is_restricted):
     csr = submit(cluster, *groups, signer=signer)
