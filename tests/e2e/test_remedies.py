@@ -37,6 +37,7 @@ NOT_HERE = {
     **dict.fromkeys(("crictl", "k3s", "oc"), "of another kind of cluster"),
     **dict.fromkeys(("fuser", "resolvectl"), "of a package that the machine does not have"),
     "cat /sys/kernel/security/lsm": "a container has no securityfs",
+    "ls /dev/tpmrm0": "a container has no TPM: test_tpm.py runs it",
     "ip route get 169.254.169.254": "fails, as it should: the machine has no metadata service",
     "node-bootstrap-admin cluster-info verify": "reports that no controller runs for the tokens of these tests",
     "kubectl --namespace kube-system get configmap kubelet-config -o yaml": "the ConfigMap of an older cluster has another name",

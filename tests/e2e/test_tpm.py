@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from common import pki
 from common.csrs import pending
 from common.documentation import commands
+from common.failures import FAILURES
 from common.tpm import ENDORSEMENT, OWNER
 from common.wait import PATIENCE, until
 from .harness import admin as admins
@@ -133,6 +134,9 @@ def test_own_tpm_joins_and_no_other_one(fleet):
     without = fleet.boot(node={"name": node.name})
     without.begin()
     assert without.await_end()[0] == "failed" and without.said("tpm-missing")
+    look = "ls /dev/tpmrm0"
+    assert f"\n    {look}\n" in FAILURES["tpm-missing"]["remedy"] and without.run(*look.split(), check=False).returncode != 0
+    assert node.run(*look.split()).stdout == "/dev/tpmrm0\n"
     copy = fleet.boot(tpm={"copy_of": node.tpm})
     assert proof_key(copy) == proof_key(node)
     copy.begin()
