@@ -25,7 +25,8 @@ void nb_object_verify_type(struct nb_json *json, const struct nb_object_type *ty
 struct nb_status {
         int64_t code; /* 0 if missing */
         char reason[64];
-        char message[256];
+        /* The sentence of an admission policy comes after up to 220 bytes of names. */
+        char message[384];
 };
 
 /* Empty if the body is not a Status, since a proxy on the path may have sent it. */
