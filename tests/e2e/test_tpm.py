@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -330,8 +331,12 @@ def test_nobody_else_can_ask(fleet):
     node.begin()
     node.await_status("the fingerprint of this machine's proof key is")
     assert node.run("stat", "--format=%a %U %F", "/run/node-bootstrap-prover.socket").stdout == "600 root socket\n"
-    node.run("systemctl", "stop", UNIT)
-    until(lambda: not node.is_active("node-bootstrap-prover.socket"), "the socket is gone")
-    until(lambda: not provers(node), "the prover has ended")
+    # A process that outlives the service, and keeps the other end.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as kept:
+        kept.connect(f"/proc/{node.leader}/root/run/node-bootstrap-prover.socket")
+        until(lambda: len(provers(node)) == 2, "a second prover")
+        node.run("systemctl", "stop", UNIT)
+        until(lambda: not node.is_active("node-bootstrap-prover.socket"), "the socket is gone")
+        until(lambda: not provers(node), "the provers have ended")
     assert not node.exists("/run/node-bootstrap-prover.socket")
     until(lambda: not node.run("systemctl", "list-units", "--all", "--plain", "--no-legend", "node-bootstrap-prover@*").stdout.strip(), "no instance is left")
