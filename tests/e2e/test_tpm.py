@@ -151,13 +151,16 @@ def test_own_tpm_joins_and_no_other_one(fleet):
 
 
 def test_unknown_machine_joins_once_it_is_enrolled(fleet):
-    """With the same request; the fingerprint is on the console. A prover that is killed meanwhile is not missed."""
+    """With the same request; the fingerprint is on the console. `check` leaves its prover alone, and one that is killed is not missed."""
     node = fleet.boot("--console=read-only", tpm={})
     node.begin()
     _, fingerprint = proof_key(node)
     node.await_status(f"the fingerprint of this machine's proof key is {fingerprint}")
     until(lambda: f"the fingerprint of the proof key of node '{node.name}' is {fingerprint}" in node.console(), "the console has the fingerprint")
     [csr] = fleet.cluster.csrs(node.name)
+    [prover] = provers(node)
+    assert f"the key {fingerprint} signs" in node.run("node-bootstrap", "check", check=False).stdout
+    until(lambda: provers(node) == [prover], "only the prover of the join is left")
     node.run("systemctl", "kill", "--signal=KILL", "node-bootstrap-prover@*")
     fleet.enroll(node.name, proof_key(node)[0])
     assert node.await_end() == ("active", 0)
