@@ -63,9 +63,8 @@ static int change_user(const struct nb_state *state, uid_t real) {
 }
 
 #define FIRST_FREE_FD 6
-_Static_assert(NB_STATUS_FD == 3 && NB_SOURCES_FD == 4 && NB_FOUND_FD == 5 &&
-                       NB_PROVER_CHANNEL_FD == 5,
-               "below FIRST_FREE_FD");
+_Static_assert(NB_STATUS_FD == 3 && NB_SOURCES_FD == 4 && NB_FOUND_FD == 5, "below FIRST_FREE_FD");
+_Static_assert(NB_PROVER_CHANNEL_FD == 5, "below FIRST_FREE_FD");
 
 static int pass_descriptors(const int fds[static FDS_N]) {
         int above[FDS_N];
