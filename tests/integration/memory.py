@@ -28,7 +28,7 @@ def processes_with(secrets, root=None):
             with open(f"/proc/{pid}/mem", "rb", 0) as memory:
                 for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw", maps, re.M):
                     size = int(end, 16) - int(begin, 16)
-                    if size > 64 << 20:    # of a sanitizer, without data of the program
+                    if size > 256 << 20:    # of a sanitizer, without data of the program
                         continue
                     memory.seek(int(begin, 16))
                     data = memory.read(size)
