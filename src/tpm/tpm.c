@@ -168,7 +168,7 @@ static struct nb_number get_number(struct call *c) {
 
 /* --- Calling the TPM --- */
 
-/* Reads what there is of the answer. 0; -errno. */
+/* Reads the part of the answer that has arrived, or waits for one. Returns 0 or -errno. */
 static int read_some(struct call *c) {
         struct pollfd p = { .fd = c->fd, .events = POLLIN };
         uint64_t now = nb_now_ms(), left = c->deadline_ms > now ? c->deadline_ms - now : 0;
