@@ -91,11 +91,12 @@ def test_a_request_that_is_seen_before_its_unbound_token_counts_as_well(cluster,
     until(lambda: served.metric("leader") == 1, "it is the leader", PATIENCE)
     cluster.request("early", "n1", "bbbbbb", groups=["system:bootstrappers", "system:bootstrappers:x"])
     cluster.settle()
-    assert count_gets(cluster, "early") == 1
     cluster.token("bbbbbb", None, created=-10)
-    cluster.settle("another")
     until(lambda: served.metric('pending_requests{kind="client"}') == 1, "it is counted", PATIENCE)
-    assert count_gets(cluster, "early") == 1
+    cluster.settle("another")
+    read = count_gets(cluster, "early")         # once, or again after a while in which it has no token
+    cluster.settle("third")
+    assert count_gets(cluster, "early") == read > 0
     cluster.api.objects.remove(f"{CSRS}/early")
     until(lambda: served.metric('pending_requests{kind="client"}') == 0, "it is not counted any more", PATIENCE)
 

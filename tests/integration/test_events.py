@@ -143,6 +143,15 @@ def two_runtimes(world):
     join(world)
 
 
+def proof_key_is_not_named(world):
+    path = Path("/etc/credstore/node-bootstrap.attestation-key")
+    path.write_bytes(pki.key_pem(pki.new_key()))
+    try:
+        join(world)
+    finally:
+        path.unlink()
+
+
 def metadata_with_a_document(world):
     world.enter_cloud(metadata.Hetzner)
     join(world)
@@ -198,6 +207,7 @@ EVENTS = [
     ("node-name-lowered", "notice", World, name_in_capitals),
     ("kubelet-arguments-missing", "warning", World, flags_are_foreign),
     ("runtime-ambiguous", "warning", World, two_runtimes),
+    ("attestation-key-unused", "warning", World, proof_key_is_not_named),
     ("metadata-read", "info", CloudWorld, metadata_with_a_document),
     ("metadata-nothing", "notice", CloudWorld, metadata_with_nothing),
     ("token-on-command-line", "warning", World, setup_with_a_token),
