@@ -71,7 +71,7 @@ def before(package, release, with_nightly):
     World.pristine = image.debian(release, ["systemd-sysv"])
     World.dependencies = sorted(image.debs(World.pristine, *image.LIBRARIES, *image.AUTOPKGTEST, image.NAMESAKE, suite=release).iterdir())
     [World.ignition] = image.debs(image.debian(), *FIRST_BOOT).glob("ignition_*.deb")
-    for other in {release, image.SUITE} - {image.HOST}:
+    for other in {release, image.SUITE, *([mkosi.RELEASE] if with_nightly else [])} - {image.HOST}:
         image.workshop(other)
     if with_nightly:
         before_nightly(release)
