@@ -36,13 +36,13 @@ struct kubelet {
         const struct nb_settings *settings;
         enum nb_code refused;       /* why the settings are refused, which may want more */
         const struct nb_last *last; /* NULL: unknown */
+        struct nb_node node;
         struct nb_buffer arguments; /* of the kubelet that runs, or that would start: the last one
                                        wins */
         char config[PATH_MAX];      /* --config; "" for none */
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
         bool is_config_unknown;     /* there is one, which cannot be read here */
-        bool is_k3s;                /* a supervisor issues its certificate */
         bool is_set_up;             /* it joins before anybody can type a command */
         char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
         struct nb_kubelet_findings *ret;
@@ -162,16 +162,25 @@ static void copy_value(const struct nb_yaml_node *root, const char *key, char *r
                 snprintf(ret, size, "%s", value->value);
 }
 
-static void check_k3s(struct kubelet *kubelet, const struct nb_yaml_node *config) {
-        const char *arguments = kubelet->arguments.data ? kubelet->arguments.data : "";
-        char client_ca[NB_CLIENT_CA_PATH_MAX], text[NB_KUBELET_TEXT_SIZE];
+/* Whether a supervisor has issued, or will issue, its certificate. */
+static bool is_for_k3s(const struct kubelet *kubelet) {
+        const struct nb_present *present = &kubelet->node.present;
 
+        return present->has_record ? nb_record_is_by_supervisor(&present->record)
+                                   : kubelet->settings->cluster_type == NB_CLUSTER_TYPE_K3S;
+}
+
+static void check_k3s(struct kubelet *kubelet, const struct nb_yaml_node *config) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
+        char client_ca[NB_CLIENT_CA_PATH_MAX], *rest;
+
+        if (!is_for_k3s(kubelet))
+                return;
         nb_settings_client_ca(kubelet->settings, client_ca);
-        for (unsigned n = 0; kubelet->is_k3s; n++) {
-                nb_kubelet_contradict_k3s(config, arguments, client_ca, n, text, sizeof(text));
-                if (!text[0])
-                        return;
-                add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, text);
+        nb_kubelet_contradict_k3s(config, kubelet->arguments.data, client_ca, &text);
+        for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
+             line = strtok_r(NULL, "\n", &rest)) {
+                add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, line);
                 kubelet->ret->findings[kubelet->ret->n - 1].is_contradiction = true;
         }
 }
@@ -381,15 +390,13 @@ static void check_name(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
         char host[HOST_NAME_MAX + 1], expected[NB_NODE_NAME_MAX + 1], name[NB_NODE_NAME_MAX + 1],
                 argument[NB_NODE_NAME_MAX + 1];
-        _cleanup_(nb_node_done) struct nb_node node = { 0 };
         struct nb_failure ignored = { 0 };
         const char *chosen = settings->node_name;
         bool is_needed;
 
         /* Once this machine has joined, its name is fixed. */
-        (void)nb_node_inspect_disk(-1, &node, &ignored);
         if (!chosen[0])
-                chosen = nb_node_fixed_name(&node);
+                chosen = nb_node_fixed_name(&kubelet->node);
         /* The name is known only to the join. */
         if (settings->metadata_node_name && !chosen[0])
                 return;
@@ -401,7 +408,8 @@ static void check_name(struct kubelet *kubelet) {
                 /* A join writes the name in the record, and a join again writes the new one. */
                 if (!strpbrk(argument, "$%") &&
                     (nb_node_name_parse(argument, strlen(argument), name) < 0 ||
-                     (strcmp(name, expected) != 0 && strcmp(name, node.present.record.node) != 0)))
+                     (strcmp(name, expected) != 0 &&
+                      strcmp(name, kubelet->node.present.record.node) != 0)))
                         add_finding(kubelet, NB_KUBELET_DOUBT,
                                     "kubelet's --hostname-override is '%s', but a join requests a "
                                     "certificate for '%s': set node.name to '%s', or remove the "
@@ -415,21 +423,11 @@ static void check_name(struct kubelet *kubelet) {
                             host, expected);
 }
 
-/* Of a machine that has joined, or that the settings say so of. */
-static bool is_for_k3s(const struct nb_settings *settings) {
-        _cleanup_(nb_record_done) struct nb_record record = { 0 };
-        struct nb_failure ignored = { 0 };
-
-        if (nb_record_read(-1, settings->certificate_directory, &record, &ignored) > 0)
-                return nb_record_is_by_supervisor(&record);
-        return settings->cluster_type == NB_CLUSTER_TYPE_K3S;
-}
-
 static int check_all(struct kubelet *kubelet) {
+        struct nb_failure ignored = { 0 };
         int r = 0;
 
-        kubelet->is_k3s = is_for_k3s(kubelet->settings);
-
+        (void)nb_node_inspect_disk(-1, &kubelet->node, &ignored);
         kubelet->arguments = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
         kubelet->ret->n = 0;
         kubelet->ret->health[0] = '\0';
@@ -445,6 +443,7 @@ static int check_all(struct kubelet *kubelet) {
                 check_swap(kubelet);
                 check_name(kubelet);
         }
+        nb_node_done(&kubelet->node);
         nb_buffer_done(&kubelet->arguments);
         return r;
 }
