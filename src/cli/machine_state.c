@@ -20,11 +20,6 @@
 #define INVALID 2
 #define NOT_JOINED 1
 
-/* Between which parts of a certificate's validity kubelet renews it (client-go util/certificate,
- * nextRotationDeadline). */
-#define ROTATION_FROM 0.7
-#define ROTATION_UNTIL 0.9
-
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
 
@@ -210,17 +205,12 @@ static void add_intent(struct nb_machine_state *state) {
 
 /* kubelet starts nevertheless. */
 static void add_obstacle(struct nb_machine_state *state) {
-        char found[NB_FAILURE_DETAIL_MAX];
-        enum nb_code code = state->why.code;
-
         if (state->obstacle.code == NB_NONE)
                 return;
-        memcpy(found, state->why.detail, sizeof(found));
-        nb_failure_clear(&state->why);
-        CONCLUDE(state, state->kind, "%s; but %s", found, state->obstacle.detail);
+        nb_failure_add(&state->why, "; but %s", state->obstacle.detail);
         /* As long as this is so, starting the service cannot help. */
-        state->why.code = code == NB_NONE || code == NB_KUBECONFIG_LOST ? state->obstacle.code
-                                                                        : code;
+        if (state->why.code == NB_NONE || state->why.code == NB_KUBECONFIG_LOST)
+                state->why.code = state->obstacle.code;
 }
 
 /* Only a warning, which gives way to any failure. */
@@ -350,9 +340,8 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                  struct nb_machine_state *state) {
         const struct nb_unit_state *service = &state->service;
         enum nb_node_state found = state->node.inspection.state;
-        bool is_activating = is_in(service, "activating") || is_join_in(state, NB_LAST_JOINING),
-             has_failed = is_in(service, "failed") || is_join_in(state, NB_LAST_FAILED),
-             has_obstacle;
+        bool has_failed = is_in(service, "failed") || is_join_in(state, NB_LAST_FAILED),
+             is_activating, has_obstacle;
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
                                        nb_node_state_has_fallback(found);
@@ -361,15 +350,13 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                          "this user cannot read kubelet's files or the settings; run as root");
                 return 0;
         }
-        has_obstacle = nb_service_find_obstacle(NB_SERVICE_UNIT, service, &units->gate,
-                                                &state->obstacle);
+        nb_service_find_obstacle(NB_SERVICE_UNIT, service, &units->gate, &state->obstacle);
         nb_service_add_drop_ins(&units->service, &state->obstacle);
-        if (has_obstacle && units->is_rehearsed &&
-            nb_service_is_rehearsable(service, &state->obstacle)) {
+        if (units->is_rehearsed && nb_service_is_rehearsable(service, &state->obstacle))
                 nb_failure_clear(&state->obstacle);
-                has_obstacle = false;
-        }
-        is_activating = is_activating && !has_obstacle;
+        has_obstacle = state->obstacle.code != NB_NONE;
+        is_activating = !has_obstacle &&
+                        (is_in(service, "activating") || is_join_in(state, NB_LAST_JOINING));
         if (state->is_certificate_usable && !is_activating) {
                 int r = judge_kubelet(sources, units, state);
 
@@ -517,18 +504,6 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
 
 bool nb_machine_is_unknown(const struct nb_machine_state *state) {
         return state->kind == NB_MACHINE_HIDDEN;
-}
-
-time_t nb_machine_renewal(const struct nb_machine_state *state, time_t *ret_until) {
-        const struct nb_present *present = &state->node.present;
-        time_t begin = nb_certificate_not_before(present->chain, 0),
-               end = nb_certificate_not_after(present->chain, 0);
-
-        *ret_until = end;
-        if (present->has_record && nb_record_is_by_supervisor(&present->record))
-                return nb_record_renewal(&present->record, end);
-        *ret_until = begin + (time_t)((double)(end - begin) * ROTATION_UNTIL);
-        return begin + (time_t)((double)(end - begin) * ROTATION_FROM);
 }
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {
