@@ -38,8 +38,11 @@ static bool is_starting(const struct nb_check *check, char ret_text[static START
 int nb_check_health(struct nb_check *check, struct nb_failure *f) {
         struct nb_failure why = { 0 };
         char start[START_SIZE];
-        int r = nb_kubelet_ask_health(check->health, &why);
+        int r;
 
+        if (!check->health[0])
+                return 0;
+        r = nb_kubelet_ask_health(check->health, &why);
         if (r >= 0)
                 nb_check_row(check, NB_CHECK_GOOD, "kubelet: healthy (http://%s/healthz)",
                              check->health);
@@ -134,7 +137,7 @@ static int check_certificate(struct nb_check *check, struct nb_failure *f) {
 
 /* The later steps parse what unverified servers send, without kubelet's key in memory. */
 int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
-        int r = check_certificate(check, f);
+        int r = check->client.is_missing ? 0 : check_certificate(check, f);
 
         nb_identity_done(&check->client.identity);
         return r;
@@ -335,7 +338,7 @@ int nb_check_api_server(struct nb_check *check, struct nb_failure *f) {
         nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
         r = nb_version_read(&join->api, "gitVersion", version, f);
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         nb_check_row(check, NB_CHECK_GOOD, "API server: %s answers with a certificate of the CA",
                      join->api.name);
         print_route(check, &join->api);
@@ -385,7 +388,7 @@ int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
                 return ask_supervisor(check, f);
         r = nb_right_read(&join->api, NB_RIGHT_CREATE_CSR, f);
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         nb_check_row(check, NB_CHECK_GOOD, "identity: accepted by the API server (%s)",
                      identity->source);
         if (r == NB_RIGHT_DENIED)
@@ -418,7 +421,7 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
                 return 0;
         }
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         if (node.is_ready && !is_name_own(check) && !join->settings->allow_existing)
                 return nb_stage_node(join, f);
         nb_check_row(check, NB_CHECK_GOOD, "node name: %s Node '%s'%s",
@@ -462,7 +465,7 @@ int nb_check_request(struct nb_check *check, struct nb_failure *f) {
         nb_log_field(NB_FIELD_CSR, "%s", name);
         r = nb_csr_read(&join->api, name, &join->csr, f);
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         if (r > 0)
                 return print_request(check, f);
         nb_check_row(check, NB_CHECK_GOOD, "request: '%s' does not exist", name);

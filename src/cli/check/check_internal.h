@@ -28,8 +28,8 @@
  * read root's files until nb_check_drop(), so the steps that read them come first. In the rehearsal
  * it is the user of the unit.
  *
- * A step prints rows. It returns 0, or a failure, which is printed with its remedy; steps that
- * depend on it are then skipped.
+ * A step prints rows; without a row, its section is not shown. It returns 0, or a failure, which
+ * is printed with its remedy; steps that depend on it are then skipped.
  */
 
 #include <stdbool.h>
@@ -133,12 +133,11 @@ enum nb_check_when {
         NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(); skipped if an earlier step failed */
         NB_CHECK_APART = 2, /* about this machine, not the join: runs even after a failure; its own
                                stops no other step */
-        NB_CHECK_MACHINE = 4,     /* not with --user-data */
-        NB_CHECK_SERVICE = 8,     /* not with --local, and only if the settings are readable */
-        NB_CHECK_ONLINE = 16,     /* not with --local, and only if a join can start */
-        NB_CHECK_CSR = 32,        /* only if certificates are requested with a CSR */
-        NB_CHECK_JOINED = 64,     /* only if this machine has kubelet's kubeconfig */
-        NB_CHECK_USER_DATA = 128, /* only with --user-data */
+        NB_CHECK_MACHINE = 4,    /* not with --user-data */
+        NB_CHECK_SERVICE = 8,    /* not with --local, and only if the settings are readable */
+        NB_CHECK_ONLINE = 16,    /* not with --local, and only if a join can start */
+        NB_CHECK_CSR = 32,       /* only if certificates are requested with a CSR */
+        NB_CHECK_USER_DATA = 64, /* only with --user-data */
 };
 
 struct nb_check_step {

@@ -97,6 +97,9 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         unsigned n;
         int r;
 
+        /* With --user-data. */
+        if (!folder && check->unread.code == NB_NONE)
+                return 0;
         r = nb_load_settings(&check->load, &check->sources, f);
         if (r >= 0 && check->unread.code != NB_NONE) {
                 *f = check->unread;
