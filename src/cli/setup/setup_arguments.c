@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +10,10 @@
 #include "base/text.h"
 #include "cli/setup/setup_internal.h"
 #include "kube_objects/k3s_token.h"
-#include "os/clock.h"
-#include "os/stop.h"
 #include "systemd/log.h"
 
-#define PIN_LEN (strlen("sha256:") + 2 * NB_PIN_SIZE)
+#define PIN_PREFIX "sha256:"
+#define PIN_LEN (strlen(PIN_PREFIX) + 2 * NB_PIN_SIZE)
 #define PASTED_MAX ((size_t)16384) /* bytes; kubeadm's line has about 200 */
 #define BLANKS " \t\r\n"
 #define SEPARATORS BLANKS "\"'`\\"
@@ -202,47 +200,29 @@ static size_t clean_text(char *text) {
         return used;
 }
 
-static const struct argument *find_argument(const char *word) {
-        size_t len = strcspn(word, "=");
-
-        for (size_t i = 0; i < N_ELEMENTS(arguments); i++) {
-                const char *name = arguments[i].option.name;
-
-                if (!strncmp(word, "--", 2) && strlen(name) + 2 == len &&
-                    !strncmp(word + 2, name, len - 2))
-                        return &arguments[i];
-        }
-        return NULL;
+static bool begins_with(const char *word, const char *expected) {
+        return strncmp(word, expected, strlen(expected)) == 0;
 }
 
-/* Whether the pasted words are all that a worker needs: an API server, a token, and a hash or what
- * replaces it. */
+/* Whether the pasted words look like all that a worker needs: an API server, a token, and a hash or
+ * what replaces it. */
 static bool is_complete(const struct nb_setup_line *line) {
-        bool has_server = false, has_token = false, has_pin = false;
+        bool has_server = false, has_token = false, has_pin = false, is_value = false;
         char flaw[NB_TOKEN_FLAW_SIZE];
 
         for (int i = 0; i < line->n_pasted; i++) {
-                const char *word = line->words[i], *value = strchr(word, '=');
-                const struct argument *argument = find_argument(word);
+                const char *word = line->words[i], *equals = strchr(word, '=');
+                bool is_option = word[0] == '-',
+                     is_document = begins_with(word, "--discovery-file");
+                const char *value = is_option && equals ? equals + 1 : word;
+                size_t len = strlen(value);
 
-                if (!argument) {
-                        has_server |= word[0] != '-';
-                        continue;
-                }
-                if (!value && argument->option.value && i + 1 < line->n_pasted)
-                        value = line->words[++i];
-                else
-                        value = value ? value + 1 : "";
-                if (argument->kind == KIND_TOKEN) {
-                        has_token = nb_any_token_verify(value, strlen(value), flaw) >= 0;
-                        has_pin |= nb_k3s_token_looks_like(value, strlen(value));
-                } else if (argument->kind == KIND_INPUT &&
-                           argument->target == NB_SETUP_INPUT_DISCOVERY_FILE)
-                        has_server = has_pin = true;
-                else if (argument->kind == KIND_SETTING)
-                        has_pin |= argument->target == NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION ||
-                                   (argument->target == NB_SETTING_CA_CERT_HASHES &&
-                                    strlen(value) >= PIN_LEN);
+                has_server |= is_document || (!is_option && !is_value);
+                has_token |= nb_any_token_verify(value, len, flaw) >= 0;
+                has_pin |= is_document || nb_k3s_token_looks_like(value, len) ||
+                           begins_with(word, "--discovery-token-unsafe-skip-ca-verification") ||
+                           (begins_with(value, PIN_PREFIX) && len >= PIN_LEN);
+                is_value = is_option && !equals; /* the next word may be its value */
         }
         return has_server && has_token && has_pin;
 }
@@ -266,7 +246,7 @@ static int take_pasted_line(struct nb_setup_line *line, char *text, struct nb_fa
                                !strcmp(basename(line->previous), "kubeadm");
 
                 line->previous = word;
-                while (!strncmp(word, "---", 3))
+                while (begins_with(word, "---"))
                         word++;
                 if (is_join) {
                         line->n_pasted = line->n_after = 0;
@@ -320,8 +300,7 @@ static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         return r < 0 ? r : end_pasted(line, f);
 }
 
-/* A terminal returns one line at a time. Stops after the one that completes the command, or at an
- * empty one after it. */
+/* Stops after the line that completes the command, or at an empty one after it. */
 static int read_terminal(struct nb_setup_line *line, struct nb_failure *f) {
         struct nb_secret *pasted = &line->wanted->pasted;
         bool is_end = false;
@@ -331,21 +310,12 @@ static int read_terminal(struct nb_setup_line *line, struct nb_failure *f) {
                 return nb_failure_set_memory(f);
         fprintf(stderr, "Paste the join command, then press Enter:\n");
         while (r >= 0 && !is_end) {
-                struct pollfd polls[] = { { 0 }, { .fd = STDIN_FILENO, .events = POLLIN } };
                 char *text = pasted->data + pasted->len;
-                ssize_t n = 0;
 
-                r = nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE);
-                if (r >= 0 && polls[1].revents)
-                        n = read(STDIN_FILENO, text, pasted->size - pasted->len);
-                if (r < 0 || n < 0)
-                        return r == -ECANCELED ? r
-                                               : nb_failure_set(f, NB_SETTINGS_UNREADABLE,
-                                                                r < 0 ? r : errno,
-                                                                "cannot read the terminal: %m");
-                pasted->len += (size_t)n;
-                text[n] = '\0';
-                is_end = polls[1].revents && text[strspn(text, BLANKS)] == '\0';
+                r = nb_setup_read_terminal(pasted, f);
+                if (r < 0)
+                        return r;
+                is_end = text[strspn(text, BLANKS)] == '\0';
                 r = take_pasted_line(line, text, f);
                 is_end |= line->is_complete;
         }

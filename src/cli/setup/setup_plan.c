@@ -122,6 +122,7 @@ static int compare_setting(const struct nb_setup_wanted *wanted, const struct nb
         _cleanup_(nb_buffer_done) struct nb_buffer before = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
                                                    after = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
         const struct nb_settings *now = &found->settings, *new = &plan->settings;
+        bool was_set = nb_setting_is_set(now, key);
 
         if (plan->document.len > 0 && nb_setting_is_set(&wanted->settings, key) &&
             !is_equal(&wanted->settings, new, key))
@@ -130,11 +131,11 @@ static int compare_setting(const struct nb_setup_wanted *wanted, const struct nb
                                       "precedence",
                                       nb_setting_key(key), new->origin[key]);
         if (is_equal(now, new, key) ||
-            (!nb_setting_is_set(now, key) &&
+            (!was_set &&
              /* This only adds a file, where there is none. */
              (!found->document.data || (key == NB_SETTING_CONFIG_FROM && !found->is_joined))))
                 return 0;
-        if (nb_setting_is_set(now, key))
+        if (was_set)
                 nb_setting_format(now, key, &before);
         if (nb_setting_is_set(new, key))
                 nb_setting_format(new, key, &after);

@@ -37,8 +37,6 @@ struct watch {
         bool is_restarted;  /* by setup */
         bool is_unattended; /* nobody starts kubelet */
         bool runs, is_healthy;
-        char health[NB_KUBELET_HEALTH_SIZE]; /* where it tells its health; "": nowhere */
-        char node[NB_NODE_NAME_MAX + 1];
         const char *awaited; /* that was printed */
 };
 
@@ -56,23 +54,18 @@ static void print_line(char mark, const char *text, const struct nb_last *last) 
 
 bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code, const char *detail,
                             const char *csr) {
-        bool is_same = code == reasons->seen && !strcmp(detail, reasons->seen_detail);
-
-        reasons->n_seen = is_same ? reasons->n_seen + 1 : 1;
-        reasons->seen = code;
-        NB_TEXT_COPY_LINE(reasons->seen_detail, detail);
+        reasons->n_seen = strcmp(detail, reasons->seen) == 0 ? reasons->n_seen + 1 : 1;
+        NB_TEXT_COPY_LINE(reasons->seen, detail);
         if (csr[0] && strcmp(csr, reasons->csr) != 0) {
                 memset(reasons->is_printed, 0, sizeof(reasons->is_printed));
                 NB_TEXT_COPY_LINE(reasons->csr, csr);
         }
         if (code == NB_NONE ||
             (reasons->is_printed[code] &&
-             (reasons->n_seen != NB_SETUP_REASON_LOOKS ||
-              (code == reasons->printed && !strcmp(detail, reasons->printed_detail)))))
+             (reasons->n_seen != NB_SETUP_REASON_LOOKS || !strcmp(detail, reasons->printed))))
                 return false;
         reasons->is_printed[code] = true;
-        reasons->printed = code;
-        NB_TEXT_COPY_LINE(reasons->printed_detail, detail);
+        NB_TEXT_COPY_LINE(reasons->printed, detail);
         return true;
 }
 
@@ -106,9 +99,10 @@ static void print_status(struct watch *watch, const struct nb_machine_state *sta
 /* last.json has the reason or, if the program did not run, systemd. If neither has it, reports the
  * result and exit status from systemd. If the service was stopped, what it waited for is not the
  * cause. */
-static int refuse_result(const struct nb_machine_state *state, const struct nb_last *last,
-                         const char *more, struct nb_failure *f) {
+static int refuse_result(const struct nb_machine_state *state, const char *more,
+                         struct nb_failure *f) {
         const struct nb_unit_state *service = &state->service;
+        const struct nb_last *last = &state->last;
         enum nb_code code = nb_failure_find(last->code);
         bool has_failed = !strcmp(service->active, "failed");
         int r;
@@ -135,22 +129,16 @@ static int refuse_result(const struct nb_machine_state *state, const struct nb_l
 
 static int await_join(struct watch *watch, const struct nb_machine_state *state,
                       struct nb_failure *f) {
-        struct nb_last last = state->last;
-
-        if (watch->previous[0] && !strcmp(watch->previous, last.invocation))
-                last = (struct nb_last){ 0 };
-        print_wait(watch, &last);
+        print_wait(watch, &state->last);
         print_status(watch, state);
-        if (!nb_unit_is_at_rest(&state->service)) {
-                if (nb_now_ms() < watch->deadline_ms)
-                        return -EAGAIN;
-                return refuse_result(state, &last,
-                                     "; stopped watching (--wait-timeout), but " NB_SETUP_UNIT
-                                     " keeps running",
-                                     f);
-        }
-        return strcmp(state->service.active, "active") != 0 ? refuse_result(state, &last, "", f)
-                                                            : 0;
+        if (nb_unit_is_at_rest(&state->service))
+                return strcmp(state->service.active, "active") != 0 ? refuse_result(state, "", f)
+                                                                    : 0;
+        if (nb_now_ms() < watch->deadline_ms)
+                return -EAGAIN;
+        return refuse_result(
+                state, "; stopped watching (--wait-timeout), but " NB_SETUP_UNIT " keeps running",
+                f);
 }
 
 /* --- kubelet --- */
@@ -191,7 +179,6 @@ static int await_running(struct watch *watch, const struct nb_machine_state *sta
                 return fail_kubelet(state, f);
         if (is_active && !kubelet->has_job && state->kind != NB_MACHINE_KUBELET_UNPREPARED &&
             nb_unit_is_settled(kubelet, NB_SETUP_SETTLED_USEC)) {
-                NB_TEXT_COPY(watch->health, state->health);
                 watch->runs = true;
                 return 0;
         }
@@ -216,7 +203,6 @@ static int await_kubelet(struct watch *watch, const struct nb_machine_state *sta
         /* A kubelet that was running before the join still uses what it read at its start. */
         if (watch->is_begun && !watch->is_restarted && is_active &&
             nb_last_is(&state->last, NB_LAST_JOINED) &&
-            strcmp(watch->previous, state->last.invocation) != 0 &&
             kubelet->active_since < state->service.active_since) {
                 printf("restarting " NB_KUBELET_UNIT ", which was running before the join\n");
                 fflush(stdout);
@@ -248,13 +234,14 @@ static int ask(struct watch *watch, const char *health, const char *awaited, str
         return -EAGAIN;
 }
 
-static int await_node(struct watch *watch, struct nb_failure *f) {
+static int await_node(struct watch *watch, const struct nb_machine_state *state,
+                      struct nb_failure *f) {
         static const char healthy[] = "kubelet to become healthy",
                           there[] = "the Node to be registered";
         int r = 0;
 
         if (watch->runs && !watch->is_healthy) {
-                r = watch->health[0] ? ask(watch, watch->health, healthy, f) : 0;
+                r = state->health[0] ? ask(watch, state->health, healthy, f) : 0;
                 if (r < 0)
                         return r;
                 printf("kubelet is running\n");
@@ -264,7 +251,7 @@ static int await_node(struct watch *watch, struct nb_failure *f) {
                 return 0;
         r = ask(watch, NULL, there, f);
         if (r >= 0)
-                printf("Node '%s' is registered\n", watch->node);
+                printf("Node '%s' is registered\n", state->node.inspection.node);
         return r;
 }
 
@@ -277,7 +264,6 @@ static void end_join(struct watch *watch, const struct nb_machine_state *state) 
         watch->until_ms = until < watch->deadline_ms ? until : watch->deadline_ms;
         watch->silent_until_ms = now + SILENCE_MS;
         watch->since = state->kubelet.changed_since;
-        NB_TEXT_COPY_LINE(watch->node, state->node.inspection.node);
         fflush(stdout);
 }
 
@@ -312,12 +298,15 @@ static int watch_machine(struct watch *watch, struct nb_failure *f) {
 
         for (;;) {
                 nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
-                r = nb_machine_look(&sources, false, &state) < 0 ? nb_failure_set_memory(f)
-                                                                 : judge(watch, &state, f);
+                r = nb_machine_look(&sources, false, &state);
+                /* Nothing of the run before it. */
+                if (r >= 0 && watch->previous[0] && !strcmp(watch->previous, state.last.invocation))
+                        state.last = (struct nb_last){ 0 };
+                r = r < 0 ? nb_failure_set_memory(f) : judge(watch, &state, f);
                 /* With kubelet's key, which the children that ask must not have. */
                 nb_machine_state_done(&state);
                 if (r == 0)
-                        r = await_node(watch, f);
+                        r = await_node(watch, &state, f);
                 if (r != -EAGAIN || f->code != NB_NONE)
                         return r;
                 if (nb_stop_wait(LOOK_MS) < 0)
