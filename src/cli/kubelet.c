@@ -35,7 +35,8 @@ struct kubelet {
         const struct nb_unit *unit;
         const struct nb_settings *settings;
         enum nb_code refused;       /* why the settings are refused, which may want more */
-        const struct nb_last *last; /* NULL: unknown */
+        const struct nb_last *last; /* NULL: for setup, which joins before anybody can type a
+                                       command */
         struct nb_node node;
         struct nb_buffer arguments; /* of the kubelet that runs, or that would start: the last one
                                        wins */
@@ -43,25 +44,25 @@ struct kubelet {
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
         bool is_config_unknown;     /* there is one, which cannot be read here */
-        bool is_set_up;             /* it joins before anybody can type a command */
         char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
         struct nb_kubelet_findings *ret;
 };
 
-__attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *kubelet, int state,
-                                                              const char *format, ...) {
-        struct nb_kubelet_finding *finding = &kubelet->ret->findings[kubelet->ret->n];
+__attribute__((format(printf, 3, 4))) static struct nb_kubelet_finding *add_finding(
+        struct kubelet *kubelet, int state, const char *format, ...) {
+        struct nb_kubelet_findings *ret = kubelet->ret;
+        struct nb_kubelet_finding *finding;
         va_list arguments;
 
-        if (kubelet->ret->n == NB_KUBELET_FINDINGS_MAX)
-                return;
-        kubelet->ret->n++;
-        finding->state = state;
-        finding->is_contradiction = false;
-        finding->code = NB_KUBELET_UNPREPARED;
+        /* Of too many, only the last one is kept. */
+        if (ret->n < NB_KUBELET_FINDINGS_MAX)
+                ret->n++;
+        finding = &ret->findings[ret->n - 1];
+        *finding = (struct nb_kubelet_finding){ .state = state, .code = NB_KUBELET_UNPREPARED };
         va_start(arguments, format);
         vsnprintf(finding->text, sizeof(finding->text), format, arguments);
         va_end(arguments);
+        return finding;
 }
 
 /* --- Its arguments --- */
@@ -113,8 +114,8 @@ static bool check_unit(struct kubelet *kubelet) {
         const struct nb_unit_state *state = &kubelet->unit->state;
         bool is_loaded = !strcmp(state->load, "loaded"),
              /* The gate starts it once. */
-                is_started = kubelet->is_set_up || !strcmp(state->active, "active") ||
-                             !strcmp(state->active, "activating"),
+                is_started = !kubelet->last || nb_unit_is(state, "active") ||
+                             nb_unit_is(state, "activating"),
              is_disabled = is_left_at_boot(kubelet->unit);
         const char *finding = NULL;
 
@@ -179,10 +180,9 @@ static void check_k3s(struct kubelet *kubelet, const struct nb_yaml_node *config
         nb_settings_client_ca(kubelet->settings, client_ca);
         nb_kubelet_contradict_k3s(config, kubelet->arguments.data, client_ca, &text);
         for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
-             line = strtok_r(NULL, "\n", &rest)) {
-                add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, line);
-                kubelet->ret->findings[kubelet->ret->n - 1].is_contradiction = true;
-        }
+             line = strtok_r(NULL, "\n", &rest))
+                add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, line)
+                        ->is_contradiction = true;
 }
 
 /* kubelet's parser accepts more than ours: a file that is refused here may be valid for kubelet. */
@@ -221,8 +221,8 @@ static bool add_failed_attempt(struct kubelet *kubelet) {
         if (!last || !last->code[0] || !nb_last_is(last, NB_LAST_KEPT) ||
             (kubelet->refused != NB_NONE && nb_failure_find(last->code) != kubelet->refused))
                 return false;
-        add_finding(kubelet, NB_KUBELET_BAD, "%s", last->detail);
-        kubelet->ret->findings[kubelet->ret->n - 1].code = nb_failure_find(last->code);
+        add_finding(kubelet, NB_KUBELET_BAD, "%s", last->detail)->code = nb_failure_find(
+                last->code);
         return true;
 }
 
@@ -243,7 +243,7 @@ static void add_missing_config(struct kubelet *kubelet) {
                     : is_wanted ? ", and node-bootstrap.service will read it from the cluster "
                                   "(kubelet.configFrom)"
                     : !is_written ? ""
-                    : is_joined || kubelet->is_set_up
+                    : is_joined || !kubelet->last
                             ? ": write it; or, once this machine has joined, run `node-bootstrap "
                               "setup - --kubelet-config-from=cluster --force --no-start`, paste "
                               "the join command again, and run `systemctl restart "
@@ -423,31 +423,6 @@ static void check_name(struct kubelet *kubelet) {
                             host, expected);
 }
 
-static int check_all(struct kubelet *kubelet) {
-        struct nb_failure ignored = { 0 };
-        int r = 0;
-
-        (void)nb_node_inspect_disk(-1, &kubelet->node, &ignored);
-        kubelet->arguments = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
-        kubelet->ret->n = 0;
-        kubelet->ret->health[0] = '\0';
-        if (check_unit(kubelet)) {
-                check_binary(kubelet);
-                r = read_arguments(kubelet);
-                if (r >= 0)
-                        r = check_config(kubelet);
-                find_health(kubelet);
-        }
-        if (r >= 0) {
-                check_runtime(kubelet);
-                check_swap(kubelet);
-                check_name(kubelet);
-        }
-        nb_node_done(&kubelet->node);
-        nb_buffer_done(&kubelet->arguments);
-        return r;
-}
-
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                      const struct nb_settings *settings, enum nb_code refused,
                      const struct nb_last *last, struct nb_kubelet_findings *ret_findings) {
@@ -456,24 +431,38 @@ int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                                    .settings = settings,
                                    .refused = refused,
                                    .last = last,
+                                   .arguments = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX),
                                    .ret = ret_findings };
+        struct nb_failure ignored = { 0 };
+        int r = 0;
 
-        return check_all(&kubelet);
+        ret_findings->n = 0;
+        ret_findings->health[0] = '\0';
+        (void)nb_node_inspect_disk(-1, &kubelet.node, &ignored);
+        if (check_unit(&kubelet)) {
+                check_binary(&kubelet);
+                r = read_arguments(&kubelet);
+                if (r >= 0)
+                        r = check_config(&kubelet);
+                find_health(&kubelet);
+        }
+        if (r >= 0) {
+                check_runtime(&kubelet);
+                check_swap(&kubelet);
+                check_name(&kubelet);
+        }
+        nb_node_done(&kubelet.node);
+        nb_buffer_done(&kubelet.arguments);
+        return r;
 }
 
 void nb_kubelet_print_causes(const struct nb_settings *settings) {
         _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         struct nb_sources sources = { 0 };
         struct nb_kubelet_findings found;
-        struct kubelet kubelet = { .sources = &sources,
-                                   .unit = &unit,
-                                   .settings = settings,
-                                   .is_set_up = true,
-                                   .ret = &found };
 
-        if (nb_kubelet_show(&unit) < 0)
-                return;
-        if (check_all(&kubelet) < 0)
+        if (nb_kubelet_show(&unit) < 0 ||
+            nb_kubelet_check(&sources, &unit, settings, NB_NONE, NULL, &found) < 0)
                 return;
         for (unsigned i = 0; i < found.n; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD || found.findings[i].is_contradiction)

@@ -59,10 +59,6 @@ const char *nb_machine_kind_name(enum nb_machine_kind kind) {
                 (state)->why.code = kinds[of_kind].code; \
         })
 
-static bool is_in(const struct nb_unit_state *unit, const char *active) {
-        return !strcmp(unit->active, active);
-}
-
 /* `what` cannot start yet. */
 static void judge_queue(const char *what, const struct nb_machine_units *units,
                         struct nb_machine_state *state) {
@@ -77,7 +73,7 @@ static void judge_queue(const char *what, const struct nb_machine_units *units,
 
 /* Not while it is being stopped or restarted. */
 static bool is_queued(const struct nb_unit_state *unit) {
-        return unit->has_job && (is_in(unit, "inactive") || is_in(unit, "failed"));
+        return unit->has_job && (nb_unit_is(unit, "inactive") || nb_unit_is(unit, "failed"));
 }
 
 /* --- A machine with a usable certificate --- */
@@ -93,7 +89,7 @@ static int find_cause(struct nb_sources *sources, const struct nb_unit *kubelet,
                 return r;
         NB_TEXT_COPY(state->health, found.health);
         /* What kubelet needs only at its start may be gone later. */
-        if (is_in(&state->kubelet, "active") &&
+        if (nb_unit_is(&state->kubelet, "active") &&
             nb_unit_is_settled(&state->kubelet, NB_KUBELET_SETTLED_USEC))
                 return 0;
         for (unsigned i = 0; i < found.n && !ret->text[0]; i++)
@@ -119,7 +115,7 @@ static void judge_crash(const struct nb_kubelet_finding *cause, const char *erro
 static void add_gate(const struct nb_unit_state *gate, struct nb_machine_state *state) {
         if (!nb_service_is_loaded(gate) && state->obstacle.code != NB_NONE)
                 state->why.code = state->obstacle.code;
-        else if (is_in(gate, "failed") && gate->exit_status != 1)
+        else if (nb_unit_is(gate, "failed") && gate->exit_status != 1)
                 nb_failure_add(&state->why, "; " NB_GATE_UNIT " has failed (exit status %d)",
                                gate->exit_status);
 }
@@ -128,9 +124,10 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                          struct nb_machine_state *state) {
         const struct nb_unit_state *kubelet = &state->kubelet;
         struct nb_kubelet_finding cause = { .text = "" };
-        char error[512], age[NB_DURATION_SIZE];
+        char error[512] = "", age[NB_DURATION_SIZE];
         uint64_t active_usec = nb_unit_active_usec(kubelet);
-        bool runs = is_in(kubelet, "active"), has_ended, is_crashing;
+        bool runs = nb_unit_is(kubelet, "active"), has_failed = nb_unit_is(kubelet, "failed"),
+             is_crashing, is_unprepared;
         int r;
 
         if (is_queued(kubelet)) {
@@ -154,41 +151,33 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
         if (r < 0)
                 return r;
         /* Before the join, it ended because it lacked its files. */
-        has_ended = nb_unit_has_ended_since(kubelet, state->service.active_since);
-        if (runs) {
-                nb_duration_format(active_usec / 1000, age);
-                if (cause.text[0]) {
-                        CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
-                                 "joined, but kubelet, which was started %s ago, cannot run: %s",
-                                 age, cause.text);
-                        state->why.code = cause.code;
-                } else if (has_ended && active_usec < NB_KUBELET_SETTLED_USEC) {
-                        CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
-                                 "joined, but kubelet ended %u time%s and was started again %s ago",
-                                 kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
-                } else {
-                        CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet is running");
-                }
-                return 0;
-        }
-        is_crashing = has_ended && (is_in(kubelet, "failed") || is_in(kubelet, "activating"));
-        if (cause.text[0] && !is_crashing) {
-                CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
-                         "joined, but kubelet cannot start: %s", cause.text);
-                state->why.code = cause.code;
-                return 0;
-        }
-        error[0] = '\0';
-        if (is_crashing || is_in(kubelet, "failed"))
+        is_crashing = nb_unit_has_ended_since(kubelet, state->service.active_since) &&
+                      (runs ? active_usec < NB_KUBELET_SETTLED_USEC
+                            : has_failed || nb_unit_is(kubelet, "activating"));
+        nb_duration_format(active_usec / 1000, age);
+        is_unprepared = cause.text[0] && (runs || !is_crashing);
+        if (!runs && !is_unprepared && (is_crashing || has_failed))
                 nb_unit_find_error(NB_KUBELET_UNIT, error, sizeof(error));
-        if (is_crashing) {
+        if (is_unprepared) {
+                CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
+                         "joined, but kubelet%s%s%s cannot %s: %s",
+                         runs ? ", which was started " : "", runs ? age : "", runs ? " ago," : "",
+                         runs ? "run" : "start", cause.text);
+                state->why.code = cause.code;
+        } else if (is_crashing && runs) {
+                CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
+                         "joined, but kubelet ended %u time%s and was started again %s ago",
+                         kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
+        } else if (is_crashing) {
                 judge_crash(&cause, error, state);
-                return 0;
+        } else if (runs) {
+                CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet is running");
+        } else {
+                CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
+                         "joined, but kubelet is not running: " NB_KUBELET_UNIT " is %s (%s)%s%s",
+                         kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
+                add_gate(&units->gate, state);
         }
-        CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
-                 "joined, but kubelet is not running: " NB_KUBELET_UNIT " is %s (%s)%s%s",
-                 kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
-        add_gate(&units->gate, state);
         return 0;
 }
 
@@ -303,7 +292,7 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         else if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG && state->node.present.has_record)
                 CONCLUDE(
                         state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
-                        is_in(&state->kubelet, "active") &&
+                        nb_unit_is(&state->kubelet, "active") &&
                                         nb_unit_is_settled(&state->kubelet, NB_KUBELET_SETTLED_USEC)
                                 ? "kubelet is running, but cannot start again"
                                 : "kubelet cannot start",
@@ -340,7 +329,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                  struct nb_machine_state *state) {
         const struct nb_unit_state *service = &state->service;
         enum nb_node_state found = state->node.inspection.state;
-        bool has_failed = is_in(service, "failed") || is_join_in(state, NB_LAST_FAILED),
+        bool has_failed = nb_unit_is(service, "failed") || is_join_in(state, NB_LAST_FAILED),
              is_activating, has_obstacle;
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
@@ -356,7 +345,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                 nb_failure_clear(&state->obstacle);
         has_obstacle = state->obstacle.code != NB_NONE;
         is_activating = !has_obstacle &&
-                        (is_in(service, "activating") || is_join_in(state, NB_LAST_JOINING));
+                        (nb_unit_is(service, "activating") || is_join_in(state, NB_LAST_JOINING));
         if (state->is_certificate_usable && !is_activating) {
                 int r = judge_kubelet(sources, units, state);
 
@@ -385,7 +374,7 @@ static void read_last(struct nb_machine_state *state) {
 
         nb_last_read(-1, service, last);
         if (!nb_last_is(last, NB_LAST_JOINING) || !service->active[0] ||
-            is_in(service, "activating"))
+            nb_unit_is(service, "activating"))
                 return;
         NB_TEXT_COPY_LINE(last->state, NB_LAST_FAILED);
         last->code[0] = '\0';
@@ -454,7 +443,7 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
         if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
                 return;
         state = ret_units->service.state;
-        if (is_in(&state, "activating"))
+        if (nb_unit_is(&state, "activating"))
                 return;
         if (!state.has_job && is_queued(&ret_units->kubelet.state))
                 state = ret_units->kubelet.state;

@@ -95,18 +95,18 @@ static void refuse_result(const struct nb_unit_state *unit, struct nb_failure *w
         else if (!strcmp(unit->result, "resources"))
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd cannot start " NB_SERVICE_UNIT " (resources)");
-        else if (!strcmp(unit->active, "inactive") && unit->condition_usec > 0 &&
+        else if (nb_unit_is(unit, "inactive") && unit->condition_usec > 0 &&
                  !unit->is_condition_met)
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd does not start " NB_SERVICE_UNIT
                                      " (a condition in the unit is not met)");
         /* systemd keeps the result of the last run, and only notes that it has looked again. */
         else if (!strcmp(unit->result, "start-limit-hit") ||
-                 (!strcmp(unit->active, "failed") && unit->inactive_since > 0 &&
+                 (nb_unit_is(unit, "failed") && unit->inactive_since > 0 &&
                   unit->changed_since > unit->inactive_since))
                 (void)nb_failure_set(why, NB_START_LIMIT, 0,
                                      NB_SERVICE_UNIT " was started too often (start-limit-hit)");
-        else if (!strcmp(unit->active, "failed") && unit->n_restarts > 0 &&
+        else if (nb_unit_is(unit, "failed") && unit->n_restarts > 0 &&
                  strcmp(unit->result, "exit-code") != 0)
                 /* After a limit, systemd keeps the result of the last run. */
                 (void)nb_failure_set(why, NB_START_LIMIT, 0,
@@ -116,8 +116,7 @@ static void refuse_result(const struct nb_unit_state *unit, struct nb_failure *w
 }
 
 static bool is_under_way(const struct nb_unit_state *unit) {
-        return !nb_unit_awaits_restart(unit) &&
-               (unit->has_job || !strcmp(unit->active, "activating"));
+        return !nb_unit_awaits_restart(unit) && (unit->has_job || nb_unit_is(unit, "activating"));
 }
 
 void nb_service_find_obstacle(const char *name, const struct nb_unit_state *unit,
@@ -130,7 +129,7 @@ void nb_service_find_obstacle(const char *name, const struct nb_unit_state *unit
         /* The first cause stays. */
         refuse_load(NB_GATE_UNIT, gate, ret_why);
         refuse_load(NB_SERVICE_UNIT, unit, ret_why);
-        if (strcmp(unit->active, "active") != 0)
+        if (!nb_unit_is(unit, "active"))
                 refuse_result(unit, ret_why);
         if (ret_why->code == NB_NONE || ret_why->code == NB_UNIT_MASKED ||
             ret_why->code == NB_UNIT_MISSING)

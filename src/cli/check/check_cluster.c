@@ -25,14 +25,14 @@ static bool is_starting(const struct nb_check *check, char ret_text[static START
         const struct nb_unit_state *kubelet = &check->units.kubelet.state;
         uint64_t age_usec = nb_unit_active_usec(kubelet);
 
-        if (!strcmp(kubelet->active, "active"))
+        if (nb_unit_is(kubelet, "active"))
                 snprintf(ret_text, START_SIZE, "kubelet was started %" PRIu64 " s ago",
                          age_usec / 1000000);
         else
                 snprintf(ret_text, START_SIZE, NB_KUBELET_UNIT " is %s (%s)", kubelet->active,
                          kubelet->sub);
         return (kubelet->active[0] && !nb_unit_is_at_rest(kubelet)) ||
-               (!strcmp(kubelet->active, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
+               (nb_unit_is(kubelet, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
 }
 
 int nb_check_health(struct nb_check *check, struct nb_failure *f) {

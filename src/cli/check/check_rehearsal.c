@@ -320,7 +320,7 @@ static void find_culprit(const struct nb_unit *service, struct nb_failure *f) {
 /* systemd forgets a unit that has not failed. */
 static int judge_end(const struct rehearsal *rehearsal, const struct nb_unit_state *state,
                      struct nb_failure *f) {
-        if (!strcmp(state->active, "inactive"))
+        if (nb_unit_is(state, "inactive"))
                 return rehearsal->n_rows > 0
                                ? 0
                                : nb_failure_set(f, NB_SERVICE_SETUP, 0,

@@ -43,9 +43,10 @@ static int check_machine(const struct nb_setup_wanted *wanted, struct nb_failure
                                       "systemd is not the init system of this machine");
         if (strcmp(wanted->config_directory, NB_CONFIG_DIRECTORY) != 0)
                 return nb_failure_set(f, NB_USAGE, 0,
-                                      NB_SETUP_UNIT " reads its settings in " NB_CONFIG_DIRECTORY
-                                                    ": '--config-directory' requires '--no-start' "
-                                                    "or '--root'");
+                                      NB_SERVICE_UNIT
+                                      " reads its settings in " NB_CONFIG_DIRECTORY
+                                      ": '--config-directory' requires '--no-start' "
+                                      "or '--root'");
         return 0;
 }
 
@@ -80,10 +81,7 @@ static bool is_by_hand(const struct nb_setup_wanted *wanted) {
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 if (wanted->secrets[i].data)
                         return false;
-        for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                if (nb_setting_is_set(&wanted->settings, i))
-                        return false;
-        return !wanted->is_json;
+        return !wanted->has_settings && !wanted->is_json;
 }
 
 /* Whoever runs setup confirms the changed name or ID of this machine, unless it is a copy. */
@@ -163,16 +161,16 @@ static void print_end(const struct nb_setup_wanted *wanted, const struct nb_setu
         if (plan->effects.len > 0)
                 fputs(plan->effects.data, stdout);
         if (wanted->is_rehearsal && wanted->root)
-                printf("would not enable or start " NB_SETUP_UNIT ": --root\n");
+                printf("would not enable or start " NB_SERVICE_UNIT ": --root\n");
         else if (wanted->is_rehearsal && wanted->is_start_unwanted)
-                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
+                printf("would not start " NB_SERVICE_UNIT ": --no-start\n");
         if (wanted->is_rehearsal)
                 printf("nothing was changed: --dry-run\n");
         /* The join does not need kubelet, but the node does. */
         if (!wanted->root)
                 print_causes(wanted, plan);
         else if (!wanted->is_rehearsal)
-                printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
+                printf("the image is prepared; `systemctl --root=%s enable " NB_SERVICE_UNIT
                        "` makes kubelet wait for it\n",
                        wanted->root);
 }

@@ -237,13 +237,12 @@ static void print_change(const struct nb_setup_wanted *wanted,
         if (change->is_already_so || (!wanted->is_rehearsal && !verb->past))
                 return;
         format_target(wanted->root, change, target);
-        if (!wanted->is_rehearsal)
-                printf("%-8s %s\n", verb->past, target);
-        else if (change->action == NB_SETUP_ACTION_WRITE)
-                printf("would %-8s %s (mode %04o, owner %u)\n", verb->name, target, change->mode,
+        printf("%s%-8s %s", wanted->is_rehearsal ? "would " : "",
+               wanted->is_rehearsal ? verb->name : verb->past, target);
+        if (wanted->is_rehearsal && change->action == NB_SETUP_ACTION_WRITE)
+                printf(" (mode %04o, owner %u)", change->mode,
                        wanted->root ? (unsigned)geteuid() : 0);
-        else
-                printf("would %-8s %s\n", verb->name, target);
+        putchar('\n');
 }
 
 bool nb_setup_put_changes(const struct nb_setup_wanted *wanted, const struct nb_setup_plan *plan,

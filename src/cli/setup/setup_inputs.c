@@ -156,7 +156,7 @@ static int read_document(struct nb_setup_line *line, const struct document *docu
         if (r >= 0 && hidden[0])
                 return nb_failure_set(
                         f, document->policy->unreadable, EACCES,
-                        "%s names '%s', which is hidden from " NB_SETUP_UNIT
+                        "%s names '%s', which is hidden from " NB_SERVICE_UNIT
                         "; expected a path outside of /home, /root, /run/user, /tmp and /var/tmp",
                         input.origin, nb_text_shown(hidden));
         return r;
@@ -319,5 +319,9 @@ int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
                         return r;
         }
         r = read_config(line, f);
-        return r < 0 ? r : assign_tokens(line, f);
+        if (r < 0)
+                return r;
+        for (i = 0; i < _NB_SETTING_N; i++)
+                line->wanted->has_settings |= nb_setting_is_set(&line->wanted->settings, i);
+        return assign_tokens(line, f);
 }

@@ -32,7 +32,6 @@
 #include "os/sources.h"
 #include "settings/settings.h"
 
-#define NB_SETUP_UNIT NB_SERVICE_UNIT
 #define NB_SETUP_DOCUMENT "50-setup.yaml"        /* in config.yaml.d */
 #define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
 #define NB_SETUP_PATH_SIZE 4096
@@ -68,7 +67,8 @@ struct nb_setup_wanted {
         enum nb_setup_wait wait;
 
         struct nb_settings settings; /* only what is on the command line, or in --config, is set */
-        bool is_document;            /* they are all settings: those of --config */
+        bool has_settings;
+        bool is_document; /* they are all settings: those of --config */
         struct nb_secret
                 secrets[_NB_SETUP_SECRET_N]; /* without a newline at the end; empty: none */
         struct nb_secret pasted;             /* a pasted line, which values point into */

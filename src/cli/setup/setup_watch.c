@@ -81,15 +81,14 @@ static void print_wait(struct watch *watch, const struct nb_last *last) {
 /* The result of the join. A queued service has no status of its own; that of one that is starting
  * is the reason why it waits, or a stage, which lasts only a moment. */
 static void print_status(struct watch *watch, const struct nb_machine_state *state) {
-        const char *status = strcmp(state->service.active, "activating") != 0
-                                     ? state->service.status
-                                     : "";
+        const char *status = !nb_unit_is(&state->service, "activating") ? state->service.status
+                                                                        : "";
 
         watch->n_queued = state->kind == NB_MACHINE_QUEUED ? watch->n_queued + 1 : 0;
         if (watch->n_queued > QUEUED_LOOKS)
                 status = state->why.detail;
         if (status[0] && strcmp(watch->status, status) != 0 &&
-            strcmp(state->service.active, "failed") != 0)
+            !nb_unit_is(&state->service, "failed"))
                 print_line('*', status, NULL);
         NB_TEXT_COPY_LINE(watch->status, status);
 }
@@ -104,7 +103,7 @@ static int refuse_result(const struct nb_machine_state *state, const char *more,
         const struct nb_unit_state *service = &state->service;
         const struct nb_last *last = &state->last;
         enum nb_code code = nb_failure_find(last->code);
-        bool has_failed = !strcmp(service->active, "failed");
+        bool has_failed = nb_unit_is(service, "failed");
         int r;
 
         if (state->obstacle.code != NB_NONE) {
@@ -117,7 +116,7 @@ static int refuse_result(const struct nb_machine_state *state, const char *more,
                 return nb_failure_set(f, code, 0, "%s%s", last->detail, more);
         }
         r = nb_failure_set(f, NB_SETUP_UNFINISHED, 0,
-                           NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s", service->active,
+                           NB_SERVICE_UNIT " is %s (%s, exit status %d)%s%s%s", service->active,
                            service->sub, service->exit_status, service->status[0] ? ": " : "",
                            service->status, more);
         /* The exit status of a stopped service is 143 with systemd 252, and 0 with 257. */
@@ -132,12 +131,11 @@ static int await_join(struct watch *watch, const struct nb_machine_state *state,
         print_wait(watch, &state->last);
         print_status(watch, state);
         if (nb_unit_is_at_rest(&state->service))
-                return strcmp(state->service.active, "active") != 0 ? refuse_result(state, "", f)
-                                                                    : 0;
+                return !nb_unit_is(&state->service, "active") ? refuse_result(state, "", f) : 0;
         if (nb_now_ms() < watch->deadline_ms)
                 return -EAGAIN;
         return refuse_result(
-                state, "; stopped watching (--wait-timeout), but " NB_SETUP_UNIT " keeps running",
+                state, "; stopped watching (--wait-timeout), but " NB_SERVICE_UNIT " keeps running",
                 f);
 }
 
@@ -166,7 +164,7 @@ static int fail_kubelet(const struct nb_machine_state *state, struct nb_failure 
 static int await_running(struct watch *watch, const struct nb_machine_state *state, bool is_pending,
                          struct nb_failure *f) {
         const struct nb_unit_state *kubelet = &state->kubelet;
-        bool is_active = !strcmp(kubelet->active, "active"),
+        bool is_active = nb_unit_is(kubelet, "active"),
              /* A job that is queued starts it again. */
                 is_left = !kubelet->has_job && !is_active,
              has_ended = (is_left && state->kind == NB_MACHINE_KUBELET_CRASHING) ||
@@ -195,7 +193,7 @@ static int await_running(struct watch *watch, const struct nb_machine_state *sta
 static int await_kubelet(struct watch *watch, const struct nb_machine_state *state,
                          struct nb_failure *f) {
         const struct nb_unit_state *kubelet = &state->kubelet;
-        bool is_active = !strcmp(kubelet->active, "active"),
+        bool is_active = nb_unit_is(kubelet, "active"),
              /* Not at rest: also after its process has ended, before systemd starts it again. */
                 is_pending = is_active || !nb_unit_is_at_rest(kubelet),
              is_unprepared = state->kind == NB_MACHINE_KUBELET_UNPREPARED && !is_pending;
@@ -273,7 +271,7 @@ static int judge(struct watch *watch, const struct nb_machine_state *state, stru
 
         /* Says why systemd does not answer. */
         if (!state->service.active[0])
-                return nb_unit_show(NB_SETUP_UNIT, &service, f) < 0 ? -EPROTO : -EAGAIN;
+                return nb_unit_show(NB_SERVICE_UNIT, &service, f) < 0 ? -EPROTO : -EAGAIN;
         if (watch->has_joined)
                 return await_kubelet(watch, state, f);
         r = watch->is_begun ? await_join(watch, state, f) : 0;
@@ -283,8 +281,8 @@ static int judge(struct watch *watch, const struct nb_machine_state *state, stru
                 printf("this machine has %s\n",
                        state->kind == NB_MACHINE_JOINED ? "joined already" : state->why.detail);
         if (watch->is_start_due)
-                printf("the %schanges take effect when " NB_SETUP_UNIT
-                       " starts next: at the next boot, or with `systemctl restart " NB_SETUP_UNIT
+                printf("the %schanges take effect when " NB_SERVICE_UNIT
+                       " starts next: at the next boot, or with `systemctl restart " NB_SERVICE_UNIT
                        "`\n",
                        watch->is_begun ? "other " : "");
         end_join(watch, state);
@@ -322,10 +320,10 @@ static int begin_service(const struct nb_setup_wanted *wanted, struct nb_setup_p
 
         /* Another `setup` may have started the service before this one had written everything. */
         if (last->action == NB_SETUP_ACTION_START && !last->is_already_so && plan->is_changed) {
-                r = nb_unit_show(NB_SETUP_UNIT, service, f);
+                r = nb_unit_show(NB_SERVICE_UNIT, service, f);
                 if (r < 0)
                         return r;
-                if (!strcmp(service->active, "activating") || !strcmp(service->active, "active"))
+                if (nb_unit_is(service, "activating") || nb_unit_is(service, "active"))
                         last->action = NB_SETUP_ACTION_RESTART;
         }
         watch->is_begun = last->action != NB_SETUP_ACTION_ENABLE;
@@ -348,12 +346,12 @@ int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *p
         if (r < 0)
                 return r;
         if (wanted->is_start_unwanted)
-                printf(NB_SETUP_UNIT " is enabled, but was not started\n");
+                printf(NB_SERVICE_UNIT " is enabled, but was not started\n");
         if (wanted->is_start_unwanted || wanted->wait == NB_SETUP_WAIT_NONE)
                 return 0;
         r = watch_machine(&watch, f);
         if (r == NB_EXIT_STOPPED && !watch.has_joined)
-                printf("Stopped watching; the join continues: `systemctl status " NB_SETUP_UNIT
+                printf("Stopped watching; the join continues: `systemctl status " NB_SERVICE_UNIT
                        "` shows it, `systemctl stop` ends it\n");
         return r;
 }

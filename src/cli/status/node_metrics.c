@@ -83,7 +83,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         put_value(text, "kubelet_running",
                   "Whether kubelet is running, was not just restarted, and is not about to exit.",
                   is_known && state->kubelet.active[0],
-                  !strcmp(state->kubelet.active, "active") &&
+                  nb_unit_is(&state->kubelet, "active") &&
                           state->kind != NB_MACHINE_KUBELET_CRASHING &&
                           state->kind != NB_MACHINE_KUBELET_UNPREPARED);
         put_time(text, "joined_timestamp_seconds", "When this machine joined.",

@@ -204,7 +204,7 @@ static void print_text(const struct report *report) {
                 if (state->kind == NB_MACHINE_NOT_JOINED)
                         printf("%sTo see whether a join would succeed, run `node-bootstrap "
                                "check`.\n",
-                               strcmp(state->service.active, "inactive") != 0 ? ""
+                               !nb_unit_is(&state->service, "inactive") ? ""
                                : state->service.is_enabled
                                        ? "To start the join, run `systemctl start " NB_SERVICE_UNIT
                                          "`. "

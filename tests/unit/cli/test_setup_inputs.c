@@ -164,6 +164,7 @@ static void a_token_file_has_the_token(void **state) {
         expect_secret(NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, NULL);
         assert_int_equal(wanted.wait, NB_SETUP_WAIT_KUBELET);
         assert_int_equal(wanted.watch_ms, 300000);
+        assert_false(wanted.has_settings);
 }
 
 /* As with kubeadm: a token of its own for discovery, and the common one for the rest. */
@@ -185,7 +186,7 @@ static void a_token_in_a_document_becomes_a_credential(void **state) {
         assert_int_equal(nb_setup_take_inputs(&line, &f), 0);
         expect_secret(NB_CREDENTIAL_TOKEN, TOKEN);
         assert_string_equal(wanted.settings.node_name, "a");
-        assert_true(wanted.is_document);
+        assert_true(wanted.has_settings && wanted.is_document);
         assert_false(wanted.settings.has_discovery_token);
         assert_null(wanted.settings.tokens);
 }
