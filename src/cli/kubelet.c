@@ -41,10 +41,8 @@ struct kubelet {
         struct nb_buffer arguments; /* of the kubelet that runs, or that would start: the last one
                                        wins */
         char config[PATH_MAX];      /* --config; "" for none */
-        char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
-        bool has_swap;              /* failSwapOn: false there */
-        bool is_config_unknown;     /* there is one, which cannot be read here */
-        char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
+        struct nb_yaml_node *document; /* that file; NULL: none that can be read here */
+        bool is_config_unknown;        /* there is one, which cannot be read here */
         struct nb_kubelet_findings *ret;
 };
 
@@ -156,11 +154,14 @@ static void check_binary(struct kubelet *kubelet) {
 
 /* --- Its configuration --- */
 
-static void copy_value(const struct nb_yaml_node *root, const char *key, char *ret, size_t size) {
-        const struct nb_yaml_node *value = nb_yaml_get(root, key);
+/* The last value of the argument; otherwise the one in the configuration; otherwise "". */
+static void find_value(const struct kubelet *kubelet, const char *argument, const char *key,
+                       char *ret, size_t size) {
+        const struct nb_yaml_node *node = kubelet->document ? nb_yaml_get(kubelet->document, key)
+                                                            : NULL;
 
-        if (value && value->type == NB_YAML_SCALAR)
-                snprintf(ret, size, "%s", value->value);
+        if (!nb_kubelet_find_argument(kubelet->arguments.data, argument, ret, size))
+                snprintf(ret, size, "%s", node && node->type == NB_YAML_SCALAR ? node->value : "");
 }
 
 /* Whether a supervisor has issued, or will issue, its certificate. */
@@ -171,14 +172,14 @@ static bool is_for_k3s(const struct kubelet *kubelet) {
                                    : kubelet->settings->cluster_type == NB_CLUSTER_TYPE_K3S;
 }
 
-static void check_k3s(struct kubelet *kubelet, const struct nb_yaml_node *config) {
+static void check_k3s(struct kubelet *kubelet) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
         char client_ca[NB_CLIENT_CA_PATH_MAX], *rest;
 
         if (!is_for_k3s(kubelet))
                 return;
         nb_settings_client_ca(kubelet->settings, client_ca);
-        nb_kubelet_contradict_k3s(config, kubelet->arguments.data, client_ca, &text);
+        nb_kubelet_contradict_k3s(kubelet->document, kubelet->arguments.data, client_ca, &text);
         for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
              line = strtok_r(NULL, "\n", &rest))
                 add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, line)
@@ -188,7 +189,6 @@ static void check_k3s(struct kubelet *kubelet, const struct nb_yaml_node *config
 /* kubelet's parser accepts more than ours: a file that is refused here may be valid for kubelet. */
 static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
-        const struct nb_yaml_node *swap;
         struct nb_failure why = { 0 };
         int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, 1, &root,
                               &why);
@@ -202,14 +202,9 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
                             why.detail[0] ? ": " : "", why.detail);
                 return 0;
         }
-        copy_value(root, NB_KUBELET_ENDPOINT_KEY, kubelet->runtime, sizeof(kubelet->runtime));
-        copy_value(root, "healthzBindAddress", kubelet->health_address,
-                   sizeof(kubelet->health_address));
-        copy_value(root, "healthzPort", kubelet->health_port, sizeof(kubelet->health_port));
-        swap = nb_yaml_get(root, "failSwapOn");
-        kubelet->has_swap = swap && swap->type == NB_YAML_SCALAR && !strcmp(swap->value, "false");
+        kubelet->document = TAKE(root);
         add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
-        check_k3s(kubelet, root);
+        check_k3s(kubelet);
         return 0;
 }
 
@@ -279,22 +274,21 @@ static int check_config(struct kubelet *kubelet) {
 /* The flags win; the defaults are kubelet's (pkg/kubelet/apis/config/v1beta1/defaults.go). */
 static void find_health(struct kubelet *kubelet) {
         const char *arguments = kubelet->arguments.data;
-        char *address = kubelet->health_address, *port = kubelet->health_port;
+        char address[48], port[16], ignored[2], *end;
         struct in6_addr binary;
         unsigned long number;
-        char *end, directory[2];
         bool is_v6;
 
-        (void)nb_kubelet_find_argument(arguments, "--healthz-bind-address", address,
-                                       sizeof(kubelet->health_address));
         /* Since 1.28, files in a directory may change the port as well. */
-        if (!nb_kubelet_find_argument(arguments, "--healthz-port", port,
-                                      sizeof(kubelet->health_port)) &&
+        if (!nb_kubelet_find_argument(arguments, "--healthz-port", ignored, sizeof(ignored)) &&
             (kubelet->is_config_unknown ||
-             nb_kubelet_find_argument(arguments, "--config-dir", directory, sizeof(directory))))
+             nb_kubelet_find_argument(arguments, "--config-dir", ignored, sizeof(ignored))))
                 return;
+        find_value(kubelet, "--healthz-port", "healthzPort", port, sizeof(port));
+        find_value(kubelet, "--healthz-bind-address", "healthzBindAddress", address,
+                   sizeof(address));
         if (!address[0])
-                NB_TEXT_COPY(kubelet->health_address, "127.0.0.1");
+                NB_TEXT_COPY(address, "127.0.0.1");
         number = strtoul(port[0] ? port : "10248", &end, 10);
         if (*end)
                 return;
@@ -308,20 +302,20 @@ static void find_health(struct kubelet *kubelet) {
 /* --- Container runtime and swap --- */
 
 static void check_runtime(struct kubelet *kubelet) {
-        const char *endpoint = kubelet->runtime, *path, *scheme = "unix://";
-        char argument[PATH_MAX];
+        const char *path, *scheme = "unix://";
+        char endpoint[PATH_MAX];
         struct stat st;
 
-        if (nb_kubelet_find_argument(kubelet->arguments.data, NB_KUBELET_ENDPOINT, argument,
-                                     sizeof(argument)))
-                endpoint = argument;
-        else if (!endpoint[0] && stat(DOCKER, &st) == 0 && stat(RUNTIME_SOCKET, &st) < 0) {
+        find_value(kubelet, NB_KUBELET_ENDPOINT, NB_KUBELET_ENDPOINT_KEY, endpoint,
+                   sizeof(endpoint));
+        if (!endpoint[0] && stat(DOCKER, &st) == 0 && stat(RUNTIME_SOCKET, &st) < 0) {
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "container runtime: only Docker found, which kubelet supports up to "
                             "Kubernetes 1.23");
                 return;
-        } else if (!endpoint[0])
-                endpoint = RUNTIME_DEFAULT;
+        }
+        if (!endpoint[0])
+                NB_TEXT_COPY(endpoint, RUNTIME_DEFAULT);
         path = strncmp(endpoint, scheme, strlen(scheme)) == 0 ? endpoint + strlen(scheme)
                                                               : endpoint;
         if (path[0] != '/')
@@ -354,14 +348,12 @@ static bool is_swap_on(void) {
 }
 
 static void check_swap(struct kubelet *kubelet) {
-        char argument[16] = "";
+        char value[16];
 
         if (!is_swap_on())
                 return;
-        if (nb_kubelet_find_argument(kubelet->arguments.data, "--fail-swap-on", argument,
-                                     sizeof(argument))
-                    ? !strcmp(argument, "false")
-                    : kubelet->has_swap)
+        find_value(kubelet, "--fail-swap-on", "failSwapOn", value, sizeof(value));
+        if (!strcmp(value, "false"))
                 add_finding(kubelet, NB_KUBELET_GOOD,
                             "swap is on, and kubelet accepts it (failSwapOn: false)");
         else if (kubelet->settings->is_config_from_cluster)
@@ -451,6 +443,7 @@ int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                 check_swap(&kubelet);
                 check_name(&kubelet);
         }
+        nb_yaml_freep(&kubelet.document);
         nb_node_done(&kubelet.node);
         nb_buffer_done(&kubelet.arguments);
         return r;

@@ -76,16 +76,16 @@ static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failu
         char start[START_SIZE];
         int r = nb_node_client_find(&check->client, api, &node, ret_why);
 
-        if (r >= 0)
+        if (r >= 0) {
                 nb_check_row(check, node.is_ready ? NB_CHECK_GOOD : NB_CHECK_DOUBT,
                              "Node '%s': %sReady", name, node.is_ready ? "" : "not ");
-        if (r >= 0)
                 check_address(check, &node);
-        else if (ret_why->http_status == 404 && is_starting(check, start))
+        } else if (ret_why->http_status == 404) {
+                if (!is_starting(check, start))
+                        return r;
                 nb_check_row(check, NB_CHECK_DOUBT, "Node '%s': does not exist yet; %s", name,
                              start);
-        else if (ret_why->http_status == 404)
-                return r;
+        }
         nb_failure_clear(ret_why);
         return 0;
 }

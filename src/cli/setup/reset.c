@@ -79,17 +79,14 @@ static int verify_record(const char *config_directory, struct nb_failure *f) {
 
 /* Only the installer writes and removes kubelet's files. */
 static int run_installer(const char *config_directory, int *ret_status, struct nb_failure *f) {
-        _cleanup_(nb_freep) char *directory = NULL;
-        const char *argv[] = { NB_INSTALLER, "--reset", NULL, NULL };
+        const char *const argv[] = { NB_INSTALLER, "--reset", "--config-directory",
+                                     config_directory, NULL };
         struct nb_process_result result;
         int r;
 
-        /* Sets the environment variables that systemd would set for the installer. */
-        if (asprintf(&directory, "--config-directory=%s", config_directory) < 0 ||
-            (access(STATE_DIRECTORY, F_OK) == 0 &&
-             setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0))
+        /* As systemd does for the installer. */
+        if (access(STATE_DIRECTORY, F_OK) == 0 && setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0)
                 return nb_failure_set_memory(f);
-        argv[2] = directory;
         fflush(stdout);
         r = nb_process_run(&(struct nb_process){ .argv = argv,
                                                  .environment = (const char *const *)environ,
