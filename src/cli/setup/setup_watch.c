@@ -37,7 +37,7 @@ struct watch {
         bool is_restarted;  /* by setup */
         bool is_unattended; /* nobody starts kubelet */
         bool runs, is_healthy;
-        const char *awaited; /* that was printed */
+        bool is_wait_printed;
 };
 
 /* --- Output of the join --- */
@@ -219,27 +219,29 @@ static int await_kubelet(struct watch *watch, const struct nb_machine_state *sta
 
 /* --- The Node --- */
 
-static int ask(struct watch *watch, const char *health, const char *awaited, struct nb_failure *f) {
+/* As nb_node_ask(). */
+static int ask(struct watch *watch, const char *health, struct nb_failure *f) {
         int r = nb_node_ask(health, f);
 
-        if (r >= 0 || f->code == NB_INTERNAL || nb_now_ms() >= watch->until_ms)
-                return r;
-        nb_failure_clear(f);
-        if (watch->awaited != awaited)
-                printf("waiting for %s\n", awaited);
-        fflush(stdout);
-        watch->awaited = awaited;
-        return -EAGAIN;
+        if (r < 0 && f->code != NB_INTERNAL && nb_now_ms() < watch->until_ms) {
+                nb_failure_clear(f);
+                if (!watch->is_wait_printed)
+                        printf("waiting for %s\n",
+                               health ? "kubelet to become healthy" : "the Node to be registered");
+                fflush(stdout);
+                watch->is_wait_printed = true;
+                return -EAGAIN;
+        }
+        watch->is_wait_printed = false;
+        return r;
 }
 
 static int await_node(struct watch *watch, const struct nb_machine_state *state,
                       struct nb_failure *f) {
-        static const char healthy[] = "kubelet to become healthy",
-                          there[] = "the Node to be registered";
         int r = 0;
 
         if (watch->runs && !watch->is_healthy) {
-                r = state->health[0] ? ask(watch, state->health, healthy, f) : 0;
+                r = state->health[0] ? ask(watch, state->health, f) : 0;
                 if (r < 0)
                         return r;
                 printf("kubelet is running\n");
@@ -247,7 +249,7 @@ static int await_node(struct watch *watch, const struct nb_machine_state *state,
         }
         if (watch->wanted->wait != NB_SETUP_WAIT_NODE)
                 return 0;
-        r = ask(watch, NULL, there, f);
+        r = ask(watch, NULL, f);
         if (r >= 0)
                 printf("Node '%s' is registered\n", state->node.inspection.node);
         return r;
@@ -312,8 +314,7 @@ static int watch_machine(struct watch *watch, struct nb_failure *f) {
         }
 }
 
-static int begin_service(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
-                         struct watch *watch, struct nb_failure *f) {
+static int begin_service(struct nb_setup_plan *plan, struct watch *watch, struct nb_failure *f) {
         struct nb_setup_change *last = &plan->changes[plan->n_changes - 1];
         struct nb_unit_state *service = &plan->service;
         int r;
@@ -331,7 +332,7 @@ static int begin_service(const struct nb_setup_wanted *wanted, struct nb_setup_p
                                                      last->action == NB_SETUP_ACTION_RELOAD);
         if (watch->is_begun && !last->is_already_so)
                 memcpy(watch->previous, service->invocation, sizeof(watch->previous));
-        return nb_setup_apply(wanted, plan, NB_SETUP_ACTION_RELOAD, f);
+        return nb_setup_apply(watch->wanted, plan, NB_SETUP_ACTION_RELOAD, f);
 }
 
 int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
@@ -342,7 +343,7 @@ int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *p
         if (wanted->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + wanted->watch_ms;
         (void)nb_stop_init();
-        r = begin_service(wanted, plan, &watch, f);
+        r = begin_service(plan, &watch, f);
         if (r < 0)
                 return r;
         if (wanted->is_start_unwanted)

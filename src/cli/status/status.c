@@ -299,7 +299,7 @@ static int print_metrics(const struct report *report, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
         char folder[PATH_MAX];
         const char *name;
-        int r, status;
+        int r;
 
         nb_node_metrics_format(&report->state, &text);
         if (text.error < 0)
@@ -320,8 +320,7 @@ static int print_metrics(const struct report *report, struct nb_failure *f) {
                         return fail_metrics(report->metrics, r, f);
         }
         /* The state is in the metrics, so that the exit status says only whether there are any. */
-        status = nb_machine_exit_status(&report->state, false);
-        return status == EXIT_UNKNOWN ? status : 0;
+        return nb_machine_exit_status(&report->state, false) == EXIT_UNKNOWN ? EXIT_UNKNOWN : 0;
 }
 
 /* --- The command --- */
