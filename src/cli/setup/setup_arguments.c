@@ -287,7 +287,7 @@ static int end_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         return 0;
 }
 
-static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
+static int take_pasted_lines(struct nb_setup_line *line, struct nb_failure *f) {
         struct nb_secret *pasted = &line->wanted->pasted;
         char *rest, *text;
         int r = 0;
@@ -297,7 +297,7 @@ static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         for (text = strtok_r(pasted->data, "\n", &rest); text && r >= 0;
              text = strtok_r(NULL, "\n", &rest))
                 r = take_pasted_line(line, text, f);
-        return r < 0 ? r : end_pasted(line, f);
+        return r;
 }
 
 /* Stops after the line that completes the command, or at an empty one after it. */
@@ -308,43 +308,42 @@ static int read_terminal(struct nb_setup_line *line, struct nb_failure *f) {
 
         if (r < 0)
                 return nb_failure_set_memory(f);
+        line->stdin_reader = "-";
         fprintf(stderr, "Paste the join command, then press Enter:\n");
         while (r >= 0 && !is_end) {
                 char *text = pasted->data + pasted->len;
 
                 r = nb_setup_read_terminal(pasted, f);
-                if (r < 0)
-                        return r;
                 is_end = text[strspn(text, BLANKS)] == '\0';
-                r = take_pasted_line(line, text, f);
+                if (r >= 0)
+                        r = take_pasted_line(line, text, f);
                 is_end |= line->is_complete;
         }
         /* A shell must not run what was pasted after the line. */
         (void)tcflush(STDIN_FILENO, TCIFLUSH);
-        return r < 0 ? r : end_pasted(line, f);
+        return r;
 }
 
-static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
+/* `word` is "-" for standard input, or a whole line that was quoted as one argument. That is
+ * overwritten, since it may contain a token. */
+static int take_pasted(struct nb_setup_line *line, char *word, struct nb_failure *f) {
+        struct nb_secret *pasted = &line->wanted->pasted;
+        bool is_quoted = strcmp(word, "-") != 0;
         int r;
 
-        if (isatty(STDIN_FILENO) && !line->stdin_reader) {
-                line->stdin_reader = "-";
-                return read_terminal(line, f);
+        if (is_quoted) {
+                r = nb_secret_copy(pasted, word, strlen(word));
+                explicit_bzero(word, strlen(word));
+                r = r < 0 ? nb_failure_set_memory(f) : take_pasted_lines(line, f);
+        } else if (isatty(STDIN_FILENO) && !line->stdin_reader) {
+                r = read_terminal(line, f);
+        } else {
+                r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, pasted, f);
+                r = r < 0 ? r : take_pasted_lines(line, f);
         }
-        r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, &line->wanted->pasted, f);
-        return r < 0 ? r : take_pasted(line, f);
-}
-
-/* Takes a whole line that was quoted as one argument. Overwrites it, since it may contain a
- * token. */
-static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
-        char *word = line->options->argv[line->options->at];
-        size_t len = strlen(word);
-        int r = nb_secret_copy(&line->wanted->pasted, word, len);
-
-        explicit_bzero(word, len);
-        r = r < 0 ? nb_failure_set_memory(f) : take_pasted(line, f);
-        line->n_pasted = 0;
+        r = r < 0 ? r : end_pasted(line, f);
+        if (is_quoted)
+                line->n_pasted = 0;
         return r;
 }
 
@@ -388,11 +387,11 @@ static int refuse_word(const struct nb_setup_line *line, const char *expected,
 static int take_word(struct nb_setup_line *line, struct nb_failure *f) {
         const char *word = line->options->value;
 
-        /* No other word has a character beyond ASCII; in a pasted line, blanks may be such. */
-        if (!line->wanted->pasted.data && word[strcspn(word, BLANKS "\xc2\xe2\xe3\xef")])
-                return take_quoted(line, f);
-        if (!line->wanted->pasted.data && !strcmp(word, "-"))
-                return read_stdin(line, f);
+        /* No other word has a blank or a character beyond ASCII; in a pasted line, blanks may be
+         * such. */
+        if (!line->wanted->pasted.data &&
+            (!strcmp(word, "-") || word[strcspn(word, BLANKS "\xc2\xe2\xe3\xef")]))
+                return take_pasted(line, line->options->argv[line->options->at], f);
         if (line->n_words == 0 &&
             (!strcmp(word, "join") ||
              (!line->is_join_due && (!strcmp(word, "sudo") || !strcmp(word, "kubeadm"))))) {
