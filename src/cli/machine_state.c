@@ -59,6 +59,16 @@ const char *nb_machine_kind_name(enum nb_machine_kind kind) {
                 (state)->why.code = kinds[of_kind].code; \
         })
 
+/* Of which one is that of `why`; keeps its code. Unlike nb_failure_add(), it has room for both. */
+static void join_sentences(struct nb_machine_state *state, const char *first, const char *link,
+                           const char *second) {
+        struct nb_failure why = { 0 };
+
+        (void)nb_failure_set(&why, NB_INTERNAL, 0, "%s; %s%s", first, link, second);
+        why.code = state->why.code;
+        state->why = why;
+}
+
 /* `what` cannot start yet. */
 static void judge_queue(const char *what, const struct nb_machine_units *units,
                         struct nb_machine_state *state) {
@@ -196,7 +206,7 @@ static void add_intent(struct nb_machine_state *state) {
 static void add_obstacle(struct nb_machine_state *state) {
         if (state->obstacle.code == NB_NONE)
                 return;
-        nb_failure_add(&state->why, "; but %s", state->obstacle.detail);
+        join_sentences(state, state->why.detail, "but ", state->obstacle.detail);
         /* As long as this is so, starting the service cannot help. */
         if (state->why.code == NB_NONE || state->why.code == NB_KUBECONFIG_LOST)
                 state->why.code = state->obstacle.code;
@@ -248,13 +258,8 @@ static void judge_wait(struct nb_machine_state *state) {
 
 /* What a join waits for does not say why this machine joins again. */
 static void put_expiry_first(struct nb_machine_state *state) {
-        const struct nb_failure wait = state->why;
-
-        if (state->node.inspection.state != NB_NODE_STATE_EXPIRED)
-                return;
-        nb_failure_clear(&state->why);
-        CONCLUDE(state, state->kind, "%s; %s", state->node.inspection.detail, wait.detail);
-        state->why.code = wait.code;
+        if (state->node.inspection.state == NB_NODE_STATE_EXPIRED)
+                join_sentences(state, state->node.inspection.detail, "", state->why.detail);
 }
 
 static void judge_failure(struct nb_machine_state *state) {
