@@ -95,9 +95,9 @@ static void put_line(struct nb_check_output *output, enum nb_check_mark mark, co
 
 void nb_check_show(struct nb_check_output *output, const struct nb_check_frame *frame) {
         const struct nb_check_step *step = &nb_check_steps[frame->step];
-        struct nb_failure f = { .code = (enum nb_code)frame->code, .errnum = frame->errnum };
+        struct nb_failure f = { .code = frame->code, .errnum = frame->errnum };
         const bool has_failed = f.code != NB_NONE;
-        enum nb_check_mark mark = has_failed ? NB_CHECK_BAD : (enum nb_check_mark)frame->mark;
+        enum nb_check_mark mark = has_failed ? NB_CHECK_BAD : frame->mark;
         char line[NB_CHECK_LINE_MAX + 64];
 
         if (output->shown != step) {
@@ -112,7 +112,7 @@ void nb_check_show(struct nb_check_output *output, const struct nb_check_frame *
         if (has_failed) {
                 NB_TEXT_COPY_LINE(f.detail, frame->text);
                 for (unsigned i = 0; i < _NB_FIELD_N; i++)
-                        nb_log_field((enum nb_field)i, "%s", frame->fields[i]);
+                        nb_log_field(i, "%s", frame->fields[i]);
                 close_step(output, &f);
                 if (output->first.code == NB_NONE)
                         output->first = f;
@@ -130,8 +130,7 @@ int nb_check_frame_verify(struct nb_check_frame *frame) {
         if (frame->step >= NB_CHECK_STEPS_N || frame->mark >= _NB_CHECK_MARK_N ||
             frame->code >= _NB_CODE_N ||
             (nb_check_steps[frame->step].when & (NB_CHECK_APART | NB_CHECK_USER_DATA)) ||
-            (frame->code != NB_NONE &&
-             nb_failure_info((enum nb_code)frame->code)->class == NB_CLASS_EVENT))
+            (frame->code != NB_NONE && nb_failure_info(frame->code)->class == NB_CLASS_EVENT))
                 return -EBADMSG;
         make_printable(frame->text, sizeof(frame->text));
         for (unsigned i = 0; i < _NB_FIELD_N; i++)
@@ -173,7 +172,7 @@ void nb_check_fail(struct nb_check *check, const struct nb_failure *f) {
 
         NB_TEXT_COPY_LINE(frame.text, f->detail);
         for (unsigned i = 0; i < _NB_FIELD_N; i++)
-                NB_TEXT_COPY(frame.fields[i], nb_field_value((enum nb_field)i));
+                NB_TEXT_COPY(frame.fields[i], nb_field_value(i));
         put_row(check, &frame);
 }
 
