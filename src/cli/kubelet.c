@@ -164,19 +164,14 @@ static void find_value(const struct kubelet *kubelet, const char *argument, cons
                 snprintf(ret, size, "%s", node && node->type == NB_YAML_SCALAR ? node->value : "");
 }
 
-/* Whether a supervisor has issued, or will issue, its certificate. */
-static bool is_for_k3s(const struct kubelet *kubelet) {
-        const struct nb_present *present = &kubelet->node.present;
-
-        return present->has_record ? nb_record_is_by_supervisor(&present->record)
-                                   : kubelet->settings->cluster_type == NB_CLUSTER_TYPE_K3S;
-}
-
+/* If a supervisor has issued, or will issue, its certificate. */
 static void check_k3s(struct kubelet *kubelet) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
+        const struct nb_present *present = &kubelet->node.present;
         char client_ca[NB_CLIENT_CA_PATH_MAX], *rest;
 
-        if (!is_for_k3s(kubelet))
+        if (present->has_record ? !nb_record_is_by_supervisor(&present->record)
+                                : kubelet->settings->cluster_type != NB_CLUSTER_TYPE_K3S)
                 return;
         nb_settings_client_ca(kubelet->settings, client_ca);
         nb_kubelet_contradict_k3s(kubelet->document, kubelet->arguments.data, client_ca, &text);

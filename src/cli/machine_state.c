@@ -319,10 +319,6 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
                 adopt_code(state);
 }
 
-static bool is_hidden(const struct nb_machine_state *state) {
-        return geteuid() != 0 && state->node.present.why.errnum == EACCES;
-}
-
 static void try_disk(_unused_ void *userdata) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
         struct nb_failure ignored = { 0 };
@@ -339,7 +335,7 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
                                        nb_node_state_has_fallback(found);
-        if (is_hidden(state)) {
+        if (geteuid() != 0 && state->node.present.why.errnum == EACCES) {
                 CONCLUDE(state, NB_MACHINE_HIDDEN,
                          "this user cannot read kubelet's files or the settings; run as root");
                 return 0;
@@ -494,10 +490,6 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
         if (state->node.inspection.state == NB_NODE_STATE_EXPIRED && status == NOT_JOINED)
                 return INVALID;
         return is_kubelet_ignored && state->is_certificate_usable ? 0 : status;
-}
-
-bool nb_machine_is_unknown(const struct nb_machine_state *state) {
-        return state->kind == NB_MACHINE_HIDDEN;
 }
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {

@@ -92,9 +92,6 @@ const char *nb_machine_kind_name(enum nb_machine_kind kind);
  * but kubelet is not running; 5 unknown. With `is_kubelet_ignored`, 0 instead of 4. */
 int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet_ignored);
 
-/* This user cannot read the files, or without the settings their paths are unknown. */
-bool nb_machine_is_unknown(const struct nb_machine_state *state);
-
 /* The next start of the service joins, or a join is under way. */
 bool nb_machine_is_joining(const struct nb_machine_state *state);
 

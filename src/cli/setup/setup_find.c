@@ -109,7 +109,7 @@ int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *r
                 return 0;
         if (nb_machine_look(sources, true, &ret_found->state) < 0)
                 return nb_failure_set_memory(f);
-        if (nb_machine_is_unknown(&ret_found->state))
+        if (ret_found->state.kind == NB_MACHINE_HIDDEN)
                 return nb_failure_set(f, NB_SETUP_UNWRITABLE, 0, "%s", ret_found->state.why.detail);
         ret_found->is_joined = !nb_machine_is_joining(&ret_found->state);
         (void)nb_path_read(-1, NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, NB_FLAGS_MAX,

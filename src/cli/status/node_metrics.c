@@ -70,7 +70,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         const struct nb_present *present = &state->node.present;
         const struct nb_record *record = &present->record;
         const struct nb_renewal renewal = nb_renewal_judge(state);
-        bool is_known = !nb_machine_is_unknown(state);
+        bool is_known = state->kind != NB_MACHINE_HIDDEN;
 
         put_head(text, "info", "The version of node-bootstrap, and how this machine has joined.");
         nb_buffer_printf(text, PREFIX "info{version=\"" NB_VERSION "\",join_method=\"%s\"} 1\n",

@@ -228,7 +228,7 @@ static int print_json(const struct report *report, struct nb_failure *f) {
         nb_json_put_string(&writer, "code",
                            state->why.code == NB_NONE ? NULL
                                                       : nb_failure_info(state->why.code)->slug);
-        if (!nb_machine_is_unknown(state))
+        if (state->kind != NB_MACHINE_HIDDEN)
                 nb_json_put_boolean(&writer, "joined",
                                     nb_inspection_is_kept(&state->node.inspection));
         if (report->record)

@@ -69,7 +69,6 @@ static void kinds_have_names_and_exit_statuses(void **state) {
         assert_string_equal(nb_machine_kind_name(c->kind), c->name);
         assert_int_equal(nb_machine_exit_status(&machine, false), c->exit_status);
         assert_int_equal(nb_machine_exit_status(&machine, true), c->exit_ignored);
-        assert_int_equal(nb_machine_is_unknown(&machine), c->kind == NB_MACHINE_HIDDEN);
         assert_int_equal(nb_machine_is_joining(&machine), c->is_joining);
 }
 
