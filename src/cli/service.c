@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,12 +11,9 @@
 #include "cli/check/check_internal.h"
 #include "cli/commands.h"
 #include "http/http.h"
-#include "join/load.h"
 #include "os/privilege.h"
-#include "os/sources.h"
 #include "os/stop.h"
 #include "os/terminal.h"
-#include "systemd/log.h"
 
 #define EXIT_NOT_GOOD 1
 

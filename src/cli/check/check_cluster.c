@@ -13,7 +13,6 @@
 #include "kube_calls/csr_calls.h"
 #include "kube_calls/k3s_calls.h"
 #include "os/clock.h"
-#include "systemd/log.h"
 #include "systemd/unit.h"
 
 /* --- The certificate of a machine that has joined --- */

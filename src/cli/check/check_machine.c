@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <libgen.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,8 +9,6 @@
 
 #include "base/text.h"
 #include "cli/check/check_internal.h"
-#include "cli/kubelet.h"
-#include "cli/machine_state.h"
 #include "systemd/unit.h"
 
 /* --- State --- */

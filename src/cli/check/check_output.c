@@ -12,7 +12,6 @@
 #include "cli/failure_json.h"
 #include "os/clock.h"
 #include "os/terminal.h"
-#include "systemd/log.h"
 
 static const struct {
         const char *sign, *ascii, *colour, *name;

@@ -13,7 +13,6 @@
 #include "cli/setup/setup_internal.h"
 #include "crypto/certificate.h"
 #include "kube_objects/k3s_token.h"
-#include "os/sources.h"
 #include "state_files/lock.h"
 #include "state_files/record.h"
 #include "systemd/unit.h"

@@ -9,7 +9,6 @@
 #include "cli/setup/setup_internal.h"
 #include "join_method/settings_documents.h"
 #include "node_state/flags.h"
-#include "state_files/record.h"
 
 /* 0; -ENOENT; -EKEYREJECTED if it is encrypted; -errno. */
 static int read_stored(const char *root, const char *name, struct nb_secret *ret) {

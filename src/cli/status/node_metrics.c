@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <string.h>
 
 #include "cli/status/node_metrics.h"
 #include "cli/status/renewal.h"
