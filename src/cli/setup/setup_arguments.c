@@ -29,80 +29,60 @@ enum kind {
 
 /* Options of kubeadm join without a help text are accepted as they are pasted. */
 static const struct argument {
-        struct nb_option option;
+        const char *name, *value, *help; /* as in struct nb_option */
         enum kind kind;
         int target;
 } arguments[] = {
-        { { "no-start", NULL, "enable node-bootstrap.service, but do not start it" },
-          KIND_SWITCH,
+        { "no-start", NULL, "enable node-bootstrap.service, but do not start it", KIND_SWITCH,
           offsetof(struct nb_setup_wanted, is_start_unwanted) },
-        { { "force", NULL, "replace settings and credentials that differ" },
-          KIND_SWITCH,
+        { "force", NULL, "replace settings and credentials that differ", KIND_SWITCH,
           offsetof(struct nb_setup_wanted, is_forced) },
-        { { "dry-run", NULL, "check and show everything, but change nothing" },
-          KIND_SWITCH,
+        { "dry-run", NULL, "check and show everything, but change nothing", KIND_SWITCH,
           offsetof(struct nb_setup_wanted, is_rehearsal) },
-        { { "json", NULL, "print the result as JSON, and everything else to standard error" },
-          KIND_SWITCH,
-          offsetof(struct nb_setup_wanted, is_json) },
-        { { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input" },
-          KIND_INPUT,
-          NB_SETUP_INPUT_TOKEN_FILE },
-        { { "endpoint", "HOST:PORT", "address of an API server; may be repeated" },
-          KIND_SETTING,
+        { "json", NULL, "print the result as JSON, and everything else to standard error",
+          KIND_SWITCH, offsetof(struct nb_setup_wanted, is_json) },
+        { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input",
+          KIND_INPUT, NB_SETUP_INPUT_TOKEN_FILE },
+        { "endpoint", "HOST:PORT", "address of an API server; may be repeated", KIND_SETTING,
           NB_SETTING_ENDPOINTS },
-        { { "ca-cert-hash", "sha256:HASH", "public key hash of the cluster's CA; may be repeated" },
-          KIND_SETTING,
-          NB_SETTING_CA_CERT_HASHES },
-        { { "discovery-file", "FILE", "kubeconfig that describes the cluster; - or an https URL" },
-          KIND_INPUT,
-          NB_SETUP_INPUT_DISCOVERY_FILE },
-        { { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token" },
-          KIND_INPUT,
+        { "ca-cert-hash", "sha256:HASH", "public key hash of the cluster's CA; may be repeated",
+          KIND_SETTING, NB_SETTING_CA_CERT_HASHES },
+        { "discovery-file", "FILE", "kubeconfig that describes the cluster; - or an https URL",
+          KIND_INPUT, NB_SETUP_INPUT_DISCOVERY_FILE },
+        { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token", KIND_INPUT,
           NB_SETUP_INPUT_KUBECONFIG },
-        { { "config", "FILE", "settings, or a JoinConfiguration of kubeadm" },
-          KIND_INPUT,
+        { "config", "FILE", "settings, or a JoinConfiguration of kubeadm", KIND_INPUT,
           NB_SETUP_INPUT_CONFIG },
-        { { "node-name", "NAME", "name of the node; default: the host name" },
-          KIND_SETTING,
+        { "node-name", "NAME", "name of the node; default: the host name", KIND_SETTING,
           NB_SETTING_NODE_NAME },
-        { { "cri-socket", "PATH", "socket of the container runtime" },
-          KIND_SETTING,
+        { "cri-socket", "PATH", "socket of the container runtime", KIND_SETTING,
           NB_SETTING_CRI_SOCKET },
-        { { "kubelet-config-from", "SOURCE",
-            "cluster: kubelet's configuration is copied from there" },
-          KIND_SETTING,
-          NB_SETTING_CONFIG_FROM },
-        { { "wait-timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
-          KIND_INPUT,
-          NB_SETUP_INPUT_TIMEOUT },
-        { { "wait", "none|certificate|kubelet|node", "what to wait for; default: kubelet" },
-          KIND_INPUT,
+        { "kubelet-config-from", "SOURCE", "cluster: kubelet's configuration is copied from there",
+          KIND_SETTING, NB_SETTING_CONFIG_FROM },
+        { "wait-timeout", "DURATION", "how long to watch the service, or infinity; default: 5m",
+          KIND_INPUT, NB_SETUP_INPUT_TIMEOUT },
+        { "wait", "none|certificate|kubelet|node", "what to wait for; default: kubelet", KIND_INPUT,
           NB_SETUP_INPUT_WAIT },
-        { { "root", "DIR", "write into an image; enable and start nothing" },
-          KIND_INPUT,
+        { "root", "DIR", "write into an image; enable and start nothing", KIND_INPUT,
           NB_SETUP_INPUT_ROOT },
-        { { "token", "TOKEN", "as for kubeadm join; --token-file hides it from other users" },
-          KIND_TOKEN,
-          NB_SETUP_TOKEN_COMMON },
-        { { "discovery-token", "TOKEN" }, KIND_TOKEN, NB_SETUP_TOKEN_DISCOVERY },
-        { { "tls-bootstrap-token", "TOKEN" }, KIND_TOKEN, NB_SETUP_TOKEN_TLS },
-        { { "discovery-token-ca-cert-hash", "sha256:HASH" },
-          KIND_SETTING,
+        { "token", "TOKEN", "as for kubeadm join; --token-file hides it from other users",
+          KIND_TOKEN, NB_SETUP_TOKEN_COMMON },
+        { "discovery-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_DISCOVERY },
+        { "tls-bootstrap-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_TLS },
+        { "discovery-token-ca-cert-hash", "sha256:HASH", NULL, KIND_SETTING,
           NB_SETTING_CA_CERT_HASHES },
-        { { "discovery-token-unsafe-skip-ca-verification" },
-          KIND_SETTING,
+        { "discovery-token-unsafe-skip-ca-verification", NULL, NULL, KIND_SETTING,
           NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION },
-        { { "control-plane" }, KIND_REFUSED },
-        { { "experimental-control-plane" }, KIND_REFUSED },
-        { { "certificate-key", "KEY" }, KIND_REFUSED },
-        { { "apiserver-advertise-address", "ADDRESS" }, KIND_REFUSED },
-        { { "apiserver-bind-port", "PORT" }, KIND_REFUSED },
-        { { "ignore-preflight-errors", "CHECKS" }, KIND_IGNORED },
-        { { "skip-phases", "PHASES" }, KIND_IGNORED },
-        { { "patches", "DIR" }, KIND_IGNORED },
-        { { "experimental-patches", "DIR" }, KIND_IGNORED },
-        { { "v", "LEVEL" }, KIND_IGNORED },
+        { "control-plane", NULL, NULL, KIND_REFUSED },
+        { "experimental-control-plane", NULL, NULL, KIND_REFUSED },
+        { "certificate-key", "KEY", NULL, KIND_REFUSED },
+        { "apiserver-advertise-address", "ADDRESS", NULL, KIND_REFUSED },
+        { "apiserver-bind-port", "PORT", NULL, KIND_REFUSED },
+        { "ignore-preflight-errors", "CHECKS", NULL, KIND_IGNORED },
+        { "skip-phases", "PHASES", NULL, KIND_IGNORED },
+        { "patches", "DIR", NULL, KIND_IGNORED },
+        { "experimental-patches", "DIR", NULL, KIND_IGNORED },
+        { "v", "LEVEL", NULL, KIND_IGNORED },
 };
 
 /* Overwrites the token, to hide it from the list of processes. */
@@ -114,7 +94,7 @@ static int take_token(struct nb_setup_line *line, const struct argument *argumen
         size_t len = strlen(text);
         int r = nb_secret_copy(&token->value, text, len);
 
-        token->option = argument->option.name;
+        token->option = argument->name;
         explicit_bzero(text, len);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
@@ -125,13 +105,13 @@ static int take_option(struct nb_setup_line *line, const struct argument *argume
         bool is_repeated = (argument->kind == KIND_INPUT && line->values[argument->target]) ||
                            (argument->kind == KIND_TOKEN &&
                             line->tokens[argument->target].option) ||
-                           (argument->kind == KIND_SETTING && argument->option.value &&
+                           (argument->kind == KIND_SETTING && argument->value &&
                             nb_setting_rows[argument->target].max == 0 &&
                             nb_setting_is_set(&line->wanted->settings, argument->target));
         char option[64];
 
         snprintf(option, sizeof(option), argument->kind == KIND_IGNORED ? "--%s" : "'--%s'",
-                 argument->option.name);
+                 argument->name);
         line->is_token_seen |= argument->kind == KIND_TOKEN && line->options->at >= line->n_pasted;
         if (!value[0] && argument->kind != KIND_IGNORED)
                 return nb_failure_set(f, NB_USAGE, 0, "%s is empty", option);
@@ -149,7 +129,7 @@ static int take_option(struct nb_setup_line *line, const struct argument *argume
         case KIND_SETTING:
                 return nb_setup_store(&line->wanted->settings, argument->target, option, value, f);
         case KIND_REFUSED:
-                if (!argument->option.value && !strcmp(value, "false"))
+                if (!argument->value && !strcmp(value, "false"))
                         return 0;
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "%s is for a control plane node; node-bootstrap joins only "
@@ -361,7 +341,7 @@ static int refuse_placeholder(const struct nb_setup_line *line, int option, stru
                                       nb_options_place(line->options, place));
         return nb_failure_set(f, NB_USAGE, 0,
                               "'--%s' has a placeholder; replace it by the real value",
-                              arguments[option].option.name);
+                              arguments[option].name);
 }
 
 /* The word may be the rest of a token before it. */
@@ -431,7 +411,8 @@ int nb_setup_read(struct nb_options *options, struct nb_setup_wanted *ret_wanted
         int r;
 
         for (size_t i = 0; i < N_ELEMENTS(arguments); i++)
-                rows[i] = arguments[i].option;
+                rows[i] = (struct nb_option){ arguments[i].name, arguments[i].value,
+                                              arguments[i].help };
         *ret_wanted = (struct nb_setup_wanted){ .wait = NB_SETUP_WAIT_KUBELET };
         nb_settings_init(&ret_wanted->settings);
         options->rows = rows;
