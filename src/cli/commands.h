@@ -6,9 +6,7 @@
 
 #include "os/options.h"
 
-int nb_command_check(struct nb_options *options, struct nb_failure *f);
-int nb_command_explain(struct nb_options *options, struct nb_failure *f);
-int nb_command_proof_key(struct nb_options *options, struct nb_failure *f);
-int nb_command_reset(struct nb_options *options, struct nb_failure *f);
-int nb_command_setup(struct nb_options *options, struct nb_failure *f);
-int nb_command_status(struct nb_options *options, struct nb_failure *f);
+typedef int nb_command_run(struct nb_options *options, struct nb_failure *f);
+
+nb_command_run nb_command_check, nb_command_explain, nb_command_proof_key, nb_command_reset,
+        nb_command_setup, nb_command_status;

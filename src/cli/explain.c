@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/failure.h"
-#include "base/macro.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "os/terminal.h"
@@ -25,14 +24,12 @@ static const struct {
 /* Finds a code or MESSAGE_ID, as in a log line or a journalctl match, or the code that is most
  * similar; NB_NONE if none is. */
 static enum nb_code find_code(const char *text, bool *ret_is_exact) {
-        static const char *const prefixes[] = { "NODE_BOOTSTRAP_CODE=", "MESSAGE_ID=" };
+        const char *equals = strchr(text, '='); /* NODE_BOOTSTRAP_CODE=, MESSAGE_ID= */
         enum nb_code found = NB_NONE;
         char word[WORD_MAX + 1];
         size_t least;
 
-        for (size_t i = 0; i < N_ELEMENTS(prefixes); i++)
-                if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
-                        text += strlen(prefixes[i]);
+        text = equals ? equals + 1 : text;
         snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, ":"), text);
         for (char *at = word; *at; at++)
                 *at = *at == '_' ? '-' : *at;

@@ -35,33 +35,32 @@ struct kubelet {
         const struct nb_unit *unit;
         const struct nb_settings *settings;
         enum nb_code refused;       /* why the settings are refused, which may want more */
-        const struct nb_last *last; /* NULL: unknown */
+        const struct nb_last *last; /* NULL: for setup, which joins before anybody can type a
+                                       command */
+        struct nb_node node;
         struct nb_buffer arguments; /* of the kubelet that runs, or that would start: the last one
                                        wins */
         char config[PATH_MAX];      /* --config; "" for none */
-        char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
-        bool has_swap;              /* failSwapOn: false there */
-        bool is_config_unknown;     /* there is one, which cannot be read here */
-        bool is_k3s;                /* a supervisor issues its certificate */
-        bool is_set_up;             /* it joins before anybody can type a command */
-        char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
+        struct nb_yaml_node *document; /* that file; NULL: none that can be read here */
+        bool is_config_unknown;        /* there is one, which cannot be read here */
         struct nb_kubelet_findings *ret;
 };
 
-__attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *kubelet, int state,
-                                                              const char *format, ...) {
-        struct nb_kubelet_finding *finding = &kubelet->ret->findings[kubelet->ret->n];
+__attribute__((format(printf, 3, 4))) static struct nb_kubelet_finding *add_finding(
+        struct kubelet *kubelet, int state, const char *format, ...) {
+        struct nb_kubelet_findings *ret = kubelet->ret;
+        struct nb_kubelet_finding *finding;
         va_list arguments;
 
-        if (kubelet->ret->n == NB_KUBELET_FINDINGS_MAX)
-                return;
-        kubelet->ret->n++;
-        finding->state = state;
-        finding->is_contradiction = false;
-        finding->code = NB_KUBELET_UNPREPARED;
+        /* Of too many, only the last one is kept. */
+        if (ret->n < NB_KUBELET_FINDINGS_MAX)
+                ret->n++;
+        finding = &ret->findings[ret->n - 1];
+        *finding = (struct nb_kubelet_finding){ .state = state, .code = NB_KUBELET_UNPREPARED };
         va_start(arguments, format);
         vsnprintf(finding->text, sizeof(finding->text), format, arguments);
         va_end(arguments);
+        return finding;
 }
 
 /* --- Its arguments --- */
@@ -113,8 +112,8 @@ static bool check_unit(struct kubelet *kubelet) {
         const struct nb_unit_state *state = &kubelet->unit->state;
         bool is_loaded = !strcmp(state->load, "loaded"),
              /* The gate starts it once. */
-                is_started = kubelet->is_set_up || !strcmp(state->active, "active") ||
-                             !strcmp(state->active, "activating"),
+                is_started = !kubelet->last || nb_unit_is(state, "active") ||
+                             nb_unit_is(state, "activating"),
              is_disabled = is_left_at_boot(kubelet->unit);
         const char *finding = NULL;
 
@@ -155,31 +154,36 @@ static void check_binary(struct kubelet *kubelet) {
 
 /* --- Its configuration --- */
 
-static void copy_value(const struct nb_yaml_node *root, const char *key, char *ret, size_t size) {
-        const struct nb_yaml_node *value = nb_yaml_get(root, key);
+/* The last value of the argument; otherwise the one in the configuration; otherwise "". */
+static void find_value(const struct kubelet *kubelet, const char *argument, const char *key,
+                       char *ret, size_t size) {
+        const struct nb_yaml_node *node = kubelet->document ? nb_yaml_get(kubelet->document, key)
+                                                            : NULL;
 
-        if (value && value->type == NB_YAML_SCALAR)
-                snprintf(ret, size, "%s", value->value);
+        if (!nb_kubelet_find_argument(kubelet->arguments.data, argument, ret, size))
+                snprintf(ret, size, "%s", node && node->type == NB_YAML_SCALAR ? node->value : "");
 }
 
-static void check_k3s(struct kubelet *kubelet, const struct nb_yaml_node *config) {
-        const char *arguments = kubelet->arguments.data ? kubelet->arguments.data : "";
-        char client_ca[NB_CLIENT_CA_PATH_MAX], text[NB_KUBELET_TEXT_SIZE];
+/* If a supervisor has issued, or will issue, its certificate. */
+static void check_k3s(struct kubelet *kubelet) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
+        const struct nb_present *present = &kubelet->node.present;
+        char client_ca[NB_CLIENT_CA_PATH_MAX], *rest;
 
+        if (present->has_record ? !nb_record_is_by_supervisor(&present->record)
+                                : kubelet->settings->cluster_type != NB_CLUSTER_TYPE_K3S)
+                return;
         nb_settings_client_ca(kubelet->settings, client_ca);
-        for (unsigned n = 0; kubelet->is_k3s; n++) {
-                nb_kubelet_contradict_k3s(config, arguments, client_ca, n, text, sizeof(text));
-                if (!text[0])
-                        return;
-                add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, text);
-                kubelet->ret->findings[kubelet->ret->n - 1].is_contradiction = true;
-        }
+        nb_kubelet_contradict_k3s(kubelet->document, kubelet->arguments.data, client_ca, &text);
+        for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
+             line = strtok_r(NULL, "\n", &rest))
+                add_finding(kubelet, NB_KUBELET_DOUBT, "'%s': %s", kubelet->config, line)
+                        ->is_contradiction = true;
 }
 
 /* kubelet's parser accepts more than ours: a file that is refused here may be valid for kubelet. */
 static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
-        const struct nb_yaml_node *swap;
         struct nb_failure why = { 0 };
         int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, 1, &root,
                               &why);
@@ -193,14 +197,9 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
                             why.detail[0] ? ": " : "", why.detail);
                 return 0;
         }
-        copy_value(root, NB_KUBELET_ENDPOINT_KEY, kubelet->runtime, sizeof(kubelet->runtime));
-        copy_value(root, "healthzBindAddress", kubelet->health_address,
-                   sizeof(kubelet->health_address));
-        copy_value(root, "healthzPort", kubelet->health_port, sizeof(kubelet->health_port));
-        swap = nb_yaml_get(root, "failSwapOn");
-        kubelet->has_swap = swap && swap->type == NB_YAML_SCALAR && !strcmp(swap->value, "false");
+        kubelet->document = TAKE(root);
         add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
-        check_k3s(kubelet, root);
+        check_k3s(kubelet);
         return 0;
 }
 
@@ -212,8 +211,8 @@ static bool add_failed_attempt(struct kubelet *kubelet) {
         if (!last || !last->code[0] || !nb_last_is(last, NB_LAST_KEPT) ||
             (kubelet->refused != NB_NONE && nb_failure_find(last->code) != kubelet->refused))
                 return false;
-        add_finding(kubelet, NB_KUBELET_BAD, "%s", last->detail);
-        kubelet->ret->findings[kubelet->ret->n - 1].code = nb_failure_find(last->code);
+        add_finding(kubelet, NB_KUBELET_BAD, "%s", last->detail)->code = nb_failure_find(
+                last->code);
         return true;
 }
 
@@ -234,7 +233,7 @@ static void add_missing_config(struct kubelet *kubelet) {
                     : is_wanted ? ", and node-bootstrap.service will read it from the cluster "
                                   "(kubelet.configFrom)"
                     : !is_written ? ""
-                    : is_joined || kubelet->is_set_up
+                    : is_joined || !kubelet->last
                             ? ": write it; or, once this machine has joined, run `node-bootstrap "
                               "setup - --kubelet-config-from=cluster --force --no-start`, paste "
                               "the join command again, and run `systemctl restart "
@@ -270,22 +269,21 @@ static int check_config(struct kubelet *kubelet) {
 /* The flags win; the defaults are kubelet's (pkg/kubelet/apis/config/v1beta1/defaults.go). */
 static void find_health(struct kubelet *kubelet) {
         const char *arguments = kubelet->arguments.data;
-        char *address = kubelet->health_address, *port = kubelet->health_port;
+        char address[48], port[16], ignored[2], *end;
         struct in6_addr binary;
         unsigned long number;
-        char *end, directory[2];
         bool is_v6;
 
-        (void)nb_kubelet_find_argument(arguments, "--healthz-bind-address", address,
-                                       sizeof(kubelet->health_address));
         /* Since 1.28, files in a directory may change the port as well. */
-        if (!nb_kubelet_find_argument(arguments, "--healthz-port", port,
-                                      sizeof(kubelet->health_port)) &&
+        if (!nb_kubelet_find_argument(arguments, "--healthz-port", ignored, sizeof(ignored)) &&
             (kubelet->is_config_unknown ||
-             nb_kubelet_find_argument(arguments, "--config-dir", directory, sizeof(directory))))
+             nb_kubelet_find_argument(arguments, "--config-dir", ignored, sizeof(ignored))))
                 return;
+        find_value(kubelet, "--healthz-port", "healthzPort", port, sizeof(port));
+        find_value(kubelet, "--healthz-bind-address", "healthzBindAddress", address,
+                   sizeof(address));
         if (!address[0])
-                NB_TEXT_COPY(kubelet->health_address, "127.0.0.1");
+                NB_TEXT_COPY(address, "127.0.0.1");
         number = strtoul(port[0] ? port : "10248", &end, 10);
         if (*end)
                 return;
@@ -299,20 +297,20 @@ static void find_health(struct kubelet *kubelet) {
 /* --- Container runtime and swap --- */
 
 static void check_runtime(struct kubelet *kubelet) {
-        const char *endpoint = kubelet->runtime, *path, *scheme = "unix://";
-        char argument[PATH_MAX];
+        const char *path, *scheme = "unix://";
+        char endpoint[PATH_MAX];
         struct stat st;
 
-        if (nb_kubelet_find_argument(kubelet->arguments.data, NB_KUBELET_ENDPOINT, argument,
-                                     sizeof(argument)))
-                endpoint = argument;
-        else if (!endpoint[0] && stat(DOCKER, &st) == 0 && stat(RUNTIME_SOCKET, &st) < 0) {
+        find_value(kubelet, NB_KUBELET_ENDPOINT, NB_KUBELET_ENDPOINT_KEY, endpoint,
+                   sizeof(endpoint));
+        if (!endpoint[0] && stat(DOCKER, &st) == 0 && stat(RUNTIME_SOCKET, &st) < 0) {
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "container runtime: only Docker found, which kubelet supports up to "
                             "Kubernetes 1.23");
                 return;
-        } else if (!endpoint[0])
-                endpoint = RUNTIME_DEFAULT;
+        }
+        if (!endpoint[0])
+                NB_TEXT_COPY(endpoint, RUNTIME_DEFAULT);
         path = strncmp(endpoint, scheme, strlen(scheme)) == 0 ? endpoint + strlen(scheme)
                                                               : endpoint;
         if (path[0] != '/')
@@ -345,14 +343,12 @@ static bool is_swap_on(void) {
 }
 
 static void check_swap(struct kubelet *kubelet) {
-        char argument[16] = "";
+        char value[16];
 
         if (!is_swap_on())
                 return;
-        if (nb_kubelet_find_argument(kubelet->arguments.data, "--fail-swap-on", argument,
-                                     sizeof(argument))
-                    ? !strcmp(argument, "false")
-                    : kubelet->has_swap)
+        find_value(kubelet, "--fail-swap-on", "failSwapOn", value, sizeof(value));
+        if (!strcmp(value, "false"))
                 add_finding(kubelet, NB_KUBELET_GOOD,
                             "swap is on, and kubelet accepts it (failSwapOn: false)");
         else if (kubelet->settings->is_config_from_cluster)
@@ -381,15 +377,13 @@ static void check_name(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
         char host[HOST_NAME_MAX + 1], expected[NB_NODE_NAME_MAX + 1], name[NB_NODE_NAME_MAX + 1],
                 argument[NB_NODE_NAME_MAX + 1];
-        _cleanup_(nb_node_done) struct nb_node node = { 0 };
         struct nb_failure ignored = { 0 };
         const char *chosen = settings->node_name;
         bool is_needed;
 
         /* Once this machine has joined, its name is fixed. */
-        (void)nb_node_inspect_disk(-1, &node, &ignored);
         if (!chosen[0])
-                chosen = nb_node_fixed_name(&node);
+                chosen = nb_node_fixed_name(&kubelet->node);
         /* The name is known only to the join. */
         if (settings->metadata_node_name && !chosen[0])
                 return;
@@ -401,7 +395,8 @@ static void check_name(struct kubelet *kubelet) {
                 /* A join writes the name in the record, and a join again writes the new one. */
                 if (!strpbrk(argument, "$%") &&
                     (nb_node_name_parse(argument, strlen(argument), name) < 0 ||
-                     (strcmp(name, expected) != 0 && strcmp(name, node.present.record.node) != 0)))
+                     (strcmp(name, expected) != 0 &&
+                      strcmp(name, kubelet->node.present.record.node) != 0)))
                         add_finding(kubelet, NB_KUBELET_DOUBT,
                                     "kubelet's --hostname-override is '%s', but a join requests a "
                                     "certificate for '%s': set node.name to '%s', or remove the "
@@ -415,40 +410,6 @@ static void check_name(struct kubelet *kubelet) {
                             host, expected);
 }
 
-/* Of a machine that has joined, or that the settings say so of. */
-static bool is_for_k3s(const struct nb_settings *settings) {
-        _cleanup_(nb_record_done) struct nb_record record = { 0 };
-        struct nb_failure ignored = { 0 };
-
-        if (nb_record_read(-1, settings->certificate_directory, &record, &ignored) > 0)
-                return nb_record_is_by_supervisor(&record);
-        return settings->cluster_type == NB_CLUSTER_TYPE_K3S;
-}
-
-static int check_all(struct kubelet *kubelet) {
-        int r = 0;
-
-        kubelet->is_k3s = is_for_k3s(kubelet->settings);
-
-        kubelet->arguments = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX);
-        kubelet->ret->n = 0;
-        kubelet->ret->health[0] = '\0';
-        if (check_unit(kubelet)) {
-                check_binary(kubelet);
-                r = read_arguments(kubelet);
-                if (r >= 0)
-                        r = check_config(kubelet);
-                find_health(kubelet);
-        }
-        if (r >= 0) {
-                check_runtime(kubelet);
-                check_swap(kubelet);
-                check_name(kubelet);
-        }
-        nb_buffer_done(&kubelet->arguments);
-        return r;
-}
-
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                      const struct nb_settings *settings, enum nb_code refused,
                      const struct nb_last *last, struct nb_kubelet_findings *ret_findings) {
@@ -457,24 +418,39 @@ int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                                    .settings = settings,
                                    .refused = refused,
                                    .last = last,
+                                   .arguments = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX),
                                    .ret = ret_findings };
+        struct nb_failure ignored = { 0 };
+        int r = 0;
 
-        return check_all(&kubelet);
+        ret_findings->n = 0;
+        ret_findings->health[0] = '\0';
+        (void)nb_node_inspect_disk(-1, &kubelet.node, &ignored);
+        if (check_unit(&kubelet)) {
+                check_binary(&kubelet);
+                r = read_arguments(&kubelet);
+                if (r >= 0)
+                        r = check_config(&kubelet);
+                find_health(&kubelet);
+        }
+        if (r >= 0) {
+                check_runtime(&kubelet);
+                check_swap(&kubelet);
+                check_name(&kubelet);
+        }
+        nb_yaml_freep(&kubelet.document);
+        nb_node_done(&kubelet.node);
+        nb_buffer_done(&kubelet.arguments);
+        return r;
 }
 
 void nb_kubelet_print_causes(const struct nb_settings *settings) {
         _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         struct nb_sources sources = { 0 };
         struct nb_kubelet_findings found;
-        struct kubelet kubelet = { .sources = &sources,
-                                   .unit = &unit,
-                                   .settings = settings,
-                                   .is_set_up = true,
-                                   .ret = &found };
 
-        if (nb_kubelet_show(&unit) < 0)
-                return;
-        if (check_all(&kubelet) < 0)
+        if (nb_kubelet_show(&unit) < 0 ||
+            nb_kubelet_check(&sources, &unit, settings, NB_NONE, NULL, &found) < 0)
                 return;
         for (unsigned i = 0; i < found.n; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD || found.findings[i].is_contradiction)

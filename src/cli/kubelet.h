@@ -35,7 +35,8 @@ struct nb_kubelet_findings {
 };
 
 /* `unit` is that of nb_kubelet_show(); `refused` says why the settings may be incomplete, or is
- * NB_NONE; `last` is that of nb_last_read(), or NULL. 0 or -ENOMEM. */
+ * NB_NONE; `last` is that of nb_last_read(), or NULL for setup, which starts a join next. 0 or
+ * -ENOMEM. */
 int nb_kubelet_check(struct nb_sources *sources, const struct nb_unit *unit,
                      const struct nb_settings *settings, enum nb_code refused,
                      const struct nb_last *last, struct nb_kubelet_findings *ret_findings);

@@ -20,11 +20,6 @@
 #define INVALID 2
 #define NOT_JOINED 1
 
-/* Between which parts of a certificate's validity kubelet renews it (client-go util/certificate,
- * nextRotationDeadline). */
-#define ROTATION_FROM 0.7
-#define ROTATION_UNTIL 0.9
-
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
 
@@ -64,8 +59,14 @@ const char *nb_machine_kind_name(enum nb_machine_kind kind) {
                 (state)->why.code = kinds[of_kind].code; \
         })
 
-static bool is_in(const struct nb_unit_state *unit, const char *active) {
-        return !strcmp(unit->active, active);
+/* Of which one is that of `why`; keeps its code. Unlike nb_failure_add(), it has room for both. */
+static void join_sentences(struct nb_machine_state *state, const char *first, const char *link,
+                           const char *second) {
+        struct nb_failure why = { 0 };
+
+        (void)nb_failure_set(&why, NB_INTERNAL, 0, "%s; %s%s", first, link, second);
+        why.code = state->why.code;
+        state->why = why;
 }
 
 /* `what` cannot start yet. */
@@ -82,7 +83,7 @@ static void judge_queue(const char *what, const struct nb_machine_units *units,
 
 /* Not while it is being stopped or restarted. */
 static bool is_queued(const struct nb_unit_state *unit) {
-        return unit->has_job && (is_in(unit, "inactive") || is_in(unit, "failed"));
+        return unit->has_job && (nb_unit_is(unit, "inactive") || nb_unit_is(unit, "failed"));
 }
 
 /* --- A machine with a usable certificate --- */
@@ -98,7 +99,7 @@ static int find_cause(struct nb_sources *sources, const struct nb_unit *kubelet,
                 return r;
         NB_TEXT_COPY(state->health, found.health);
         /* What kubelet needs only at its start may be gone later. */
-        if (is_in(&state->kubelet, "active") &&
+        if (nb_unit_is(&state->kubelet, "active") &&
             nb_unit_is_settled(&state->kubelet, NB_KUBELET_SETTLED_USEC))
                 return 0;
         for (unsigned i = 0; i < found.n && !ret->text[0]; i++)
@@ -124,7 +125,7 @@ static void judge_crash(const struct nb_kubelet_finding *cause, const char *erro
 static void add_gate(const struct nb_unit_state *gate, struct nb_machine_state *state) {
         if (!nb_service_is_loaded(gate) && state->obstacle.code != NB_NONE)
                 state->why.code = state->obstacle.code;
-        else if (is_in(gate, "failed") && gate->exit_status != 1)
+        else if (nb_unit_is(gate, "failed") && gate->exit_status != 1)
                 nb_failure_add(&state->why, "; " NB_GATE_UNIT " has failed (exit status %d)",
                                gate->exit_status);
 }
@@ -133,9 +134,10 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
                          struct nb_machine_state *state) {
         const struct nb_unit_state *kubelet = &state->kubelet;
         struct nb_kubelet_finding cause = { .text = "" };
-        char error[512], age[NB_DURATION_SIZE];
+        char error[512] = "", age[NB_DURATION_SIZE];
         uint64_t active_usec = nb_unit_active_usec(kubelet);
-        bool runs = is_in(kubelet, "active"), has_ended, is_crashing;
+        bool runs = nb_unit_is(kubelet, "active"), has_failed = nb_unit_is(kubelet, "failed"),
+             is_crashing, is_unprepared;
         int r;
 
         if (is_queued(kubelet)) {
@@ -159,41 +161,33 @@ static int judge_kubelet(struct nb_sources *sources, const struct nb_machine_uni
         if (r < 0)
                 return r;
         /* Before the join, it ended because it lacked its files. */
-        has_ended = nb_unit_has_ended_since(kubelet, state->service.active_since);
-        if (runs) {
-                nb_duration_format(active_usec / 1000, age);
-                if (cause.text[0]) {
-                        CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
-                                 "joined, but kubelet, which was started %s ago, cannot run: %s",
-                                 age, cause.text);
-                        state->why.code = cause.code;
-                } else if (has_ended && active_usec < NB_KUBELET_SETTLED_USEC) {
-                        CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
-                                 "joined, but kubelet ended %u time%s and was started again %s ago",
-                                 kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
-                } else {
-                        CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet is running");
-                }
-                return 0;
-        }
-        is_crashing = has_ended && (is_in(kubelet, "failed") || is_in(kubelet, "activating"));
-        if (cause.text[0] && !is_crashing) {
-                CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
-                         "joined, but kubelet cannot start: %s", cause.text);
-                state->why.code = cause.code;
-                return 0;
-        }
-        error[0] = '\0';
-        if (is_crashing || is_in(kubelet, "failed"))
+        is_crashing = nb_unit_has_ended_since(kubelet, state->service.active_since) &&
+                      (runs ? active_usec < NB_KUBELET_SETTLED_USEC
+                            : has_failed || nb_unit_is(kubelet, "activating"));
+        nb_duration_format(active_usec / 1000, age);
+        is_unprepared = cause.text[0] && (runs || !is_crashing);
+        if (!runs && !is_unprepared && (is_crashing || has_failed))
                 nb_unit_find_error(NB_KUBELET_UNIT, error, sizeof(error));
-        if (is_crashing) {
+        if (is_unprepared) {
+                CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
+                         "joined, but kubelet%s%s%s cannot %s: %s",
+                         runs ? ", which was started " : "", runs ? age : "", runs ? " ago," : "",
+                         runs ? "run" : "start", cause.text);
+                state->why.code = cause.code;
+        } else if (is_crashing && runs) {
+                CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
+                         "joined, but kubelet ended %u time%s and was started again %s ago",
+                         kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
+        } else if (is_crashing) {
                 judge_crash(&cause, error, state);
-                return 0;
+        } else if (runs) {
+                CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet is running");
+        } else {
+                CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
+                         "joined, but kubelet is not running: " NB_KUBELET_UNIT " is %s (%s)%s%s",
+                         kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
+                add_gate(&units->gate, state);
         }
-        CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
-                 "joined, but kubelet is not running: " NB_KUBELET_UNIT " is %s (%s)%s%s",
-                 kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
-        add_gate(&units->gate, state);
         return 0;
 }
 
@@ -210,17 +204,12 @@ static void add_intent(struct nb_machine_state *state) {
 
 /* kubelet starts nevertheless. */
 static void add_obstacle(struct nb_machine_state *state) {
-        char found[NB_FAILURE_DETAIL_MAX];
-        enum nb_code code = state->why.code;
-
         if (state->obstacle.code == NB_NONE)
                 return;
-        memcpy(found, state->why.detail, sizeof(found));
-        nb_failure_clear(&state->why);
-        CONCLUDE(state, state->kind, "%s; but %s", found, state->obstacle.detail);
+        join_sentences(state, state->why.detail, "but ", state->obstacle.detail);
         /* As long as this is so, starting the service cannot help. */
-        state->why.code = code == NB_NONE || code == NB_KUBECONFIG_LOST ? state->obstacle.code
-                                                                        : code;
+        if (state->why.code == NB_NONE || state->why.code == NB_KUBECONFIG_LOST)
+                state->why.code = state->obstacle.code;
 }
 
 /* Only a warning, which gives way to any failure. */
@@ -269,13 +258,8 @@ static void judge_wait(struct nb_machine_state *state) {
 
 /* What a join waits for does not say why this machine joins again. */
 static void put_expiry_first(struct nb_machine_state *state) {
-        const struct nb_failure wait = state->why;
-
-        if (state->node.inspection.state != NB_NODE_STATE_EXPIRED)
-                return;
-        nb_failure_clear(&state->why);
-        CONCLUDE(state, state->kind, "%s; %s", state->node.inspection.detail, wait.detail);
-        state->why.code = wait.code;
+        if (state->node.inspection.state == NB_NODE_STATE_EXPIRED)
+                join_sentences(state, state->node.inspection.detail, "", state->why.detail);
 }
 
 static void judge_failure(struct nb_machine_state *state) {
@@ -313,7 +297,7 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         else if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG && state->node.present.has_record)
                 CONCLUDE(
                         state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
-                        is_in(&state->kubelet, "active") &&
+                        nb_unit_is(&state->kubelet, "active") &&
                                         nb_unit_is_settled(&state->kubelet, NB_KUBELET_SETTLED_USEC)
                                 ? "kubelet is running, but cannot start again"
                                 : "kubelet cannot start",
@@ -335,10 +319,6 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
                 adopt_code(state);
 }
 
-static bool is_hidden(const struct nb_machine_state *state) {
-        return geteuid() != 0 && state->node.present.why.errnum == EACCES;
-}
-
 static void try_disk(_unused_ void *userdata) {
         _cleanup_(nb_node_done) struct nb_node node = { 0 };
         struct nb_failure ignored = { 0 };
@@ -350,26 +330,23 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                  struct nb_machine_state *state) {
         const struct nb_unit_state *service = &state->service;
         enum nb_node_state found = state->node.inspection.state;
-        bool is_activating = is_in(service, "activating") || is_join_in(state, NB_LAST_JOINING),
-             has_failed = is_in(service, "failed") || is_join_in(state, NB_LAST_FAILED),
-             has_obstacle;
+        bool has_failed = nb_unit_is(service, "failed") || is_join_in(state, NB_LAST_FAILED),
+             is_activating, has_obstacle;
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
                                        nb_node_state_has_fallback(found);
-        if (is_hidden(state)) {
+        if (geteuid() != 0 && state->node.present.why.errnum == EACCES) {
                 CONCLUDE(state, NB_MACHINE_HIDDEN,
                          "this user cannot read kubelet's files or the settings; run as root");
                 return 0;
         }
-        has_obstacle = nb_service_find_obstacle(NB_SERVICE_UNIT, service, &units->gate,
-                                                &state->obstacle);
+        nb_service_find_obstacle(NB_SERVICE_UNIT, service, &units->gate, &state->obstacle);
         nb_service_add_drop_ins(&units->service, &state->obstacle);
-        if (has_obstacle && units->is_rehearsed &&
-            nb_service_is_rehearsable(service, &state->obstacle)) {
+        if (units->is_rehearsed && nb_service_is_rehearsable(service, &state->obstacle))
                 nb_failure_clear(&state->obstacle);
-                has_obstacle = false;
-        }
-        is_activating = is_activating && !has_obstacle;
+        has_obstacle = state->obstacle.code != NB_NONE;
+        is_activating = !has_obstacle &&
+                        (nb_unit_is(service, "activating") || is_join_in(state, NB_LAST_JOINING));
         if (state->is_certificate_usable && !is_activating) {
                 int r = judge_kubelet(sources, units, state);
 
@@ -398,7 +375,7 @@ static void read_last(struct nb_machine_state *state) {
 
         nb_last_read(-1, service, last);
         if (!nb_last_is(last, NB_LAST_JOINING) || !service->active[0] ||
-            is_in(service, "activating"))
+            nb_unit_is(service, "activating"))
                 return;
         NB_TEXT_COPY_LINE(last->state, NB_LAST_FAILED);
         last->code[0] = '\0';
@@ -467,7 +444,7 @@ void nb_machine_units_read(struct nb_machine_units *ret_units) {
         if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
                 return;
         state = ret_units->service.state;
-        if (is_in(&state, "activating"))
+        if (nb_unit_is(&state, "activating"))
                 return;
         if (!state.has_job && is_queued(&ret_units->kubelet.state))
                 state = ret_units->kubelet.state;
@@ -513,22 +490,6 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
         if (state->node.inspection.state == NB_NODE_STATE_EXPIRED && status == NOT_JOINED)
                 return INVALID;
         return is_kubelet_ignored && state->is_certificate_usable ? 0 : status;
-}
-
-bool nb_machine_is_unknown(const struct nb_machine_state *state) {
-        return state->kind == NB_MACHINE_HIDDEN;
-}
-
-time_t nb_machine_renewal(const struct nb_machine_state *state, time_t *ret_until) {
-        const struct nb_present *present = &state->node.present;
-        time_t begin = nb_certificate_not_before(present->chain, 0),
-               end = nb_certificate_not_after(present->chain, 0);
-
-        *ret_until = end;
-        if (present->has_record && nb_record_is_by_supervisor(&present->record))
-                return nb_record_renewal(&present->record, end);
-        *ret_until = begin + (time_t)((double)(end - begin) * ROTATION_UNTIL);
-        return begin + (time_t)((double)(end - begin) * ROTATION_FROM);
 }
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {

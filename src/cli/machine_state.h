@@ -82,6 +82,7 @@ void nb_machine_apply_settings(struct nb_machine_state *state, struct nb_sources
  * `are_settings_applied`. */
 int nb_machine_look(struct nb_sources *sources, bool are_settings_applied,
                     struct nb_machine_state *ret_state);
+/* Wipes kubelet's key, and frees the certificates; the rest can still be used. */
 void nb_machine_state_done(struct nb_machine_state *state);
 
 /* "joined", "kubelet-stopped", ... */
@@ -90,13 +91,6 @@ const char *nb_machine_kind_name(enum nb_machine_kind kind);
 /* Of `status`: 0 joined and kubelet is running; 1 not joined; 2 expired or not yet valid; 4 joined,
  * but kubelet is not running; 5 unknown. With `is_kubelet_ignored`, 0 instead of 4. */
 int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet_ignored);
-
-/* This user cannot read the files, or without the settings their paths are unknown. */
-bool nb_machine_is_unknown(const struct nb_machine_state *state);
-
-/* The time from which kubelet (with k3s, the refresh) renews the certificate; *ret_until is when
- * that time ends. There must be a certificate. */
-time_t nb_machine_renewal(const struct nb_machine_state *state, time_t *ret_until);
 
 /* The next start of the service joins, or a join is under way. */
 bool nb_machine_is_joining(const struct nb_machine_state *state);

@@ -29,7 +29,7 @@ static const char usage[] =
 static const struct command {
         const char *name;
         const char *usage; /* for its --help */
-        int (*run)(struct nb_options *options, struct nb_failure *f);
+        nb_command_run *run;
         const char *instead; /* of a command that a unit runs: what people type */
 } commands[] = {
         { "setup",

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -68,10 +67,10 @@ bool nb_service_is_loaded(const struct nb_unit_state *unit) {
         return !unit->load[0] || !strcmp(unit->load, "loaded");
 }
 
-static bool refuse_load(const char *name, const struct nb_unit_state *unit,
+static void refuse_load(const char *name, const struct nb_unit_state *unit,
                         struct nb_failure *why) {
         if (nb_service_is_loaded(unit))
-                return false;
+                return;
         if (!strcmp(unit->load, "masked"))
                 (void)nb_failure_set(why, NB_UNIT_MASKED, 0, "%s is masked", name);
         else if (!strcmp(unit->load, "not-found"))
@@ -79,71 +78,64 @@ static bool refuse_load(const char *name, const struct nb_unit_state *unit,
         else
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0, "systemd cannot load %s (%s)", name,
                                      unit->load);
-        return true;
 }
 
-static bool refuse_result(const struct nb_unit_state *unit, struct nb_failure *why) {
-        bool has_exited = unit->exit_code == CLD_EXITED && !strcmp(unit->result, "exit-code");
+static void refuse_result(const struct nb_unit_state *unit, struct nb_failure *why) {
+        bool has_exited = unit->exit_code == CLD_EXITED && !strcmp(unit->result, "exit-code"),
+             is_credential = unit->exit_status == SYSTEMD_CREDENTIALS;
         unsigned i = (unsigned)unit->exit_status - SYSTEMD_FROM;
+        const char *name = i < N_ELEMENTS(names) ? names[i] : NULL;
 
-        if (has_exited && unit->exit_status == SYSTEMD_CREDENTIALS)
-                (void)nb_failure_set(why, NB_SERVICE_CREDENTIAL, 0,
-                                     "systemd cannot start " NB_SERVICE_UNIT
-                                     " without its credentials (%d/CREDENTIALS)",
-                                     SYSTEMD_CREDENTIALS);
-        else if (has_exited && unit->exit_status >= SYSTEMD_FROM)
-                (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
-                                     "systemd cannot start " NB_SERVICE_UNIT " (%d%s%s)",
-                                     unit->exit_status,
-                                     i < N_ELEMENTS(names) && names[i] ? "/" : "",
-                                     i < N_ELEMENTS(names) && names[i] ? names[i] : "");
+        if (has_exited && unit->exit_status >= SYSTEMD_FROM)
+                (void)nb_failure_set(why, is_credential ? NB_SERVICE_CREDENTIAL : NB_SERVICE_SETUP,
+                                     0, "systemd cannot start " NB_SERVICE_UNIT "%s (%d%s%s)",
+                                     is_credential ? " without its credentials" : "",
+                                     unit->exit_status, name ? "/" : "", name ? name : "");
         else if (!strcmp(unit->result, "resources"))
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd cannot start " NB_SERVICE_UNIT " (resources)");
-        else if (!strcmp(unit->active, "inactive") && unit->condition_usec > 0 &&
+        else if (nb_unit_is(unit, "inactive") && unit->condition_usec > 0 &&
                  !unit->is_condition_met)
                 (void)nb_failure_set(why, NB_SERVICE_SETUP, 0,
                                      "systemd does not start " NB_SERVICE_UNIT
                                      " (a condition in the unit is not met)");
         /* systemd keeps the result of the last run, and only notes that it has looked again. */
         else if (!strcmp(unit->result, "start-limit-hit") ||
-                 (!strcmp(unit->active, "failed") && unit->inactive_since > 0 &&
+                 (nb_unit_is(unit, "failed") && unit->inactive_since > 0 &&
                   unit->changed_since > unit->inactive_since))
                 (void)nb_failure_set(why, NB_START_LIMIT, 0,
                                      NB_SERVICE_UNIT " was started too often (start-limit-hit)");
-        else if (!strcmp(unit->active, "failed") && unit->n_restarts > 0 &&
+        else if (nb_unit_is(unit, "failed") && unit->n_restarts > 0 &&
                  strcmp(unit->result, "exit-code") != 0)
                 /* After a limit, systemd keeps the result of the last run. */
                 (void)nb_failure_set(why, NB_START_LIMIT, 0,
                                      NB_SERVICE_UNIT " ended %u times (%s), and systemd does not "
                                                      "start it again",
                                      unit->n_restarts + 1, unit->result);
-        else
-                return false;
-        return true;
 }
 
 static bool is_under_way(const struct nb_unit_state *unit) {
-        return !nb_unit_awaits_restart(unit) &&
-               (unit->has_job || !strcmp(unit->active, "activating"));
+        return !nb_unit_awaits_restart(unit) && (unit->has_job || nb_unit_is(unit, "activating"));
 }
 
-bool nb_service_find_obstacle(const char *name, const struct nb_unit_state *unit,
+void nb_service_find_obstacle(const char *name, const struct nb_unit_state *unit,
                               const struct nb_unit_state *gate, struct nb_failure *ret_why) {
         char reason[REASON_SIZE];
 
         *ret_why = (struct nb_failure){ .code = NB_NONE };
-        if (is_under_way(unit) ||
-            (!refuse_load(NB_GATE_UNIT, gate, ret_why) &&
-             !refuse_load(NB_SERVICE_UNIT, unit, ret_why) &&
-             (!strcmp(unit->active, "active") || !refuse_result(unit, ret_why))))
-                return false;
-        if (ret_why->code == NB_UNIT_MASKED || ret_why->code == NB_UNIT_MISSING)
-                return true;
+        if (is_under_way(unit))
+                return;
+        /* The first cause stays. */
+        refuse_load(NB_GATE_UNIT, gate, ret_why);
+        refuse_load(NB_SERVICE_UNIT, unit, ret_why);
+        if (!nb_unit_is(unit, "active"))
+                refuse_result(unit, ret_why);
+        if (ret_why->code == NB_NONE || ret_why->code == NB_UNIT_MASKED ||
+            ret_why->code == NB_UNIT_MISSING)
+                return;
         nb_unit_find_reason(name, reason, sizeof(reason));
         if (reason[0])
                 nb_failure_add(ret_why, "; systemd: \"%s\"", reason);
-        return true;
 }
 
 void nb_service_add_drop_ins(const struct nb_unit *service, struct nb_failure *f) {

@@ -14,11 +14,11 @@
 #include "systemd/unit.h"
 
 /*
- * Returns whether there is such a reason: NB_UNIT_MASKED, NB_UNIT_MISSING, NB_SERVICE_CREDENTIAL,
- * NB_SERVICE_SETUP, or NB_START_LIMIT. False while a start is queued or under way, except for an
+ * Finds such a reason: NB_UNIT_MASKED, NB_UNIT_MISSING, NB_SERVICE_CREDENTIAL,
+ * NB_SERVICE_SETUP, or NB_START_LIMIT. NB_NONE while a start is queued or under way, except for an
  * automatic restart by systemd. `name` is another one if the unit is a rehearsal of the service.
  */
-bool nb_service_find_obstacle(const char *name, const struct nb_unit_state *service,
+void nb_service_find_obstacle(const char *name, const struct nb_unit_state *service,
                               const struct nb_unit_state *gate, struct nb_failure *ret_why);
 
 /* Adds to a failure of systemd the drop-ins, one of which is usually the cause. */

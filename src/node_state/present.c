@@ -241,12 +241,12 @@ static int read_all(const struct place *place, struct nb_present *present, struc
 
 int nb_present_read(int root_fd, const struct nb_kubelet_paths *paths, struct nb_present *present,
                     struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
         int r;
 
         memset(present, 0, offsetof(struct nb_present, record));
         present->state = NB_NODE_STATE_USABLE;
-        r = nb_record_read(root_fd, paths->certificate_directory, &present->record, &ignored);
+        r = nb_record_read(root_fd, paths->certificate_directory, &present->record,
+                           &present->record_why);
         present->has_record = r > 0;
         if (!present->has_record)
                 present->record = (struct nb_record){ .node = "" };

@@ -34,7 +34,8 @@ struct nb_present {
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
         bool is_ca_lost;            /* so, although a join wrote it and the kubeconfig names it */
         bool has_record;
-        struct nb_record record; /* of our last join */
+        struct nb_failure record_why; /* why the record cannot be read; NB_NONE: there is none */
+        struct nb_record record;      /* of our last join */
 };
 
 /* Reads what the files at `paths` lead to. Fails with NB_TARGET_NOT_KUBECONFIG if the file at that

@@ -268,8 +268,7 @@ int nb_unit_parse(sd_bus_message *reply, struct nb_unit *ret_unit) {
         /* "/" without a job. */
         state->has_job = strlen(state->job) > 1;
         /* Until a queued start begins, systemd keeps the status of the previous run. */
-        if (state->has_job && strcmp(state->active, "activating") != 0 &&
-            strcmp(state->active, "active") != 0)
+        if (state->has_job && !nb_unit_is(state, "activating") && !nb_unit_is(state, "active"))
                 state->status[0] = '\0';
         return r;
 }
@@ -349,10 +348,13 @@ void nb_unit_find_blocker(const struct nb_unit_state *state, char ret[static NB_
                 find_blocker(state->job, BLOCKER_DEPTH, ret);
 }
 
+bool nb_unit_is(const struct nb_unit_state *state, const char *active) {
+        return !strcmp(state->active, active);
+}
+
 bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
-        return !state->has_job &&
-               (!strcmp(state->active, "active") || !strcmp(state->active, "inactive") ||
-                !strcmp(state->active, "failed"));
+        return !state->has_job && (nb_unit_is(state, "active") || nb_unit_is(state, "inactive") ||
+                                   nb_unit_is(state, "failed"));
 }
 
 /* systemd 254 and newer also know "auto-restart-queued". */
@@ -364,7 +366,7 @@ bool nb_unit_awaits_restart(const struct nb_unit_state *state) {
  * when the restart begins, which may be long after its end. */
 bool nb_unit_has_ended_since(const struct nb_unit_state *state, uint64_t since) {
         bool awaits_restart = nb_unit_awaits_restart(state),
-             has_ended_last = awaits_restart || !strcmp(state->active, "failed");
+             has_ended_last = awaits_restart || nb_unit_is(state, "failed");
 
         return (awaits_restart || state->n_restarts > 0) &&
                (has_ended_last ? state->inactive_since : state->active_until) >= since;

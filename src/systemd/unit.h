@@ -110,6 +110,9 @@ void nb_unit_find_blocker(const struct nb_unit_state *state, char ret[static NB_
 const char *nb_unit_next(const struct nb_unit *unit, enum nb_unit_list list, const char *previous);
 bool nb_unit_has(const struct nb_unit *unit, enum nb_unit_list list, const char *expected);
 
+/* By its ActiveState. */
+bool nb_unit_is(const struct nb_unit_state *state, const char *active);
+
 /* The unit has no job, and is active, inactive or failed. */
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,12 +11,9 @@
 #include "cli/check/check_internal.h"
 #include "cli/commands.h"
 #include "http/http.h"
-#include "join/load.h"
 #include "os/privilege.h"
-#include "os/sources.h"
 #include "os/stop.h"
 #include "os/terminal.h"
-#include "systemd/log.h"
 
 #define EXIT_NOT_GOOD 1
 
@@ -35,8 +31,7 @@ const struct nb_check_step nb_check_steps[NB_CHECK_STEPS_N] = {
         { "kubelet", "This machine", "kubelet", nb_check_kubelet,
           NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "node-access", "This machine", "certificate", nb_check_node_access,
-          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART |
-                  NB_CHECK_JOINED },
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "health", "This machine", "kubelet", nb_check_health,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "metadata", "Metadata", NULL, nb_check_metadata,
@@ -52,27 +47,19 @@ const struct nb_check_step nb_check_steps[NB_CHECK_STEPS_N] = {
         { "request", "Request", "request", nb_check_request, REQUEST | NB_CHECK_MACHINE },
 };
 
+/* Whether it is a step of this process, and of this join as far as it is known by now. */
 static bool is_of_this_join(const struct nb_check *check, const struct nb_check_step *step) {
-        if (check->part ==
-            (step->when & NB_CHECK_APART ? NB_CHECK_OF_SERVICE : NB_CHECK_OF_MACHINE))
-                return false;
-        if (step->run == nb_check_settings)
-                return check->sources.config_directory || check->unread.code != NB_NONE;
-        if (step->when & NB_CHECK_USER_DATA)
-                return check->user_data;
-        if ((step->when & NB_CHECK_MACHINE) && check->user_data)
-                return false;
-        if ((step->when & NB_CHECK_SERVICE) && (check->is_local || !check->has_settings))
-                return false;
-        if ((step->when & NB_CHECK_ONLINE) && (check->is_local || check->is_undecided))
-                return false;
-        if (step->run == nb_check_health && !check->health[0])
-                return false;
-        if (step->run == nb_check_proof && !check->load.settings.proof_key[0])
-                return false;
-        if ((step->when & NB_CHECK_JOINED) && check->client.is_missing)
-                return false;
-        return !(step->when & NB_CHECK_CSR) || check->load.bootstrap.issuer == NB_ISSUER_CSR;
+        const bool is_apart = step->when & NB_CHECK_APART;
+        unsigned never = check->user_data ? NB_CHECK_MACHINE : NB_CHECK_USER_DATA;
+
+        if (check->is_local || !check->has_settings)
+                never |= NB_CHECK_SERVICE;
+        if (check->is_local || check->is_undecided)
+                never |= NB_CHECK_ONLINE;
+        if (check->load.bootstrap.issuer != NB_ISSUER_CSR)
+                never |= NB_CHECK_CSR;
+        return !(step->when & never) &&
+               check->part != (is_apart ? NB_CHECK_OF_SERVICE : NB_CHECK_OF_MACHINE);
 }
 
 /* -ECANCELED if stopping was requested. */
@@ -95,6 +82,8 @@ static int run_steps(struct nb_check *check, struct nb_failure *f) {
                 }
                 nb_check_begin_step(check, step);
                 r = step->run(check, &why);
+                if (check->is_verified)
+                        r = nb_join_map_clock_skew(&check->join, r, &why);
                 if (r == -ECANCELED && why.code == NB_NONE)
                         return r;
                 if (r < 0 && why.code == NB_NONE)

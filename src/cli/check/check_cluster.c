@@ -13,7 +13,6 @@
 #include "kube_calls/csr_calls.h"
 #include "kube_calls/k3s_calls.h"
 #include "os/clock.h"
-#include "systemd/log.h"
 #include "systemd/unit.h"
 
 /* --- The certificate of a machine that has joined --- */
@@ -25,21 +24,24 @@ static bool is_starting(const struct nb_check *check, char ret_text[static START
         const struct nb_unit_state *kubelet = &check->units.kubelet.state;
         uint64_t age_usec = nb_unit_active_usec(kubelet);
 
-        if (!strcmp(kubelet->active, "active"))
+        if (nb_unit_is(kubelet, "active"))
                 snprintf(ret_text, START_SIZE, "kubelet was started %" PRIu64 " s ago",
                          age_usec / 1000000);
         else
                 snprintf(ret_text, START_SIZE, NB_KUBELET_UNIT " is %s (%s)", kubelet->active,
                          kubelet->sub);
         return (kubelet->active[0] && !nb_unit_is_at_rest(kubelet)) ||
-               (!strcmp(kubelet->active, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
+               (nb_unit_is(kubelet, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
 }
 
 int nb_check_health(struct nb_check *check, struct nb_failure *f) {
         struct nb_failure why = { 0 };
         char start[START_SIZE];
-        int r = nb_kubelet_ask_health(check->health, &why);
+        int r;
 
+        if (!check->health[0])
+                return 0;
+        r = nb_kubelet_ask_health(check->health, &why);
         if (r >= 0)
                 nb_check_row(check, NB_CHECK_GOOD, "kubelet: healthy (http://%s/healthz)",
                              check->health);
@@ -73,16 +75,16 @@ static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failu
         char start[START_SIZE];
         int r = nb_node_client_find(&check->client, api, &node, ret_why);
 
-        if (r >= 0)
+        if (r >= 0) {
                 nb_check_row(check, node.is_ready ? NB_CHECK_GOOD : NB_CHECK_DOUBT,
                              "Node '%s': %sReady", name, node.is_ready ? "" : "not ");
-        if (r >= 0)
                 check_address(check, &node);
-        else if (ret_why->http_status == 404 && is_starting(check, start))
+        } else if (ret_why->http_status == 404) {
+                if (!is_starting(check, start))
+                        return r;
                 nb_check_row(check, NB_CHECK_DOUBT, "Node '%s': does not exist yet; %s", name,
                              start);
-        else if (ret_why->http_status == 404)
-                return r;
+        }
         nb_failure_clear(ret_why);
         return 0;
 }
@@ -134,7 +136,7 @@ static int check_certificate(struct nb_check *check, struct nb_failure *f) {
 
 /* The later steps parse what unverified servers send, without kubelet's key in memory. */
 int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
-        int r = check_certificate(check, f);
+        int r = check->client.is_missing ? 0 : check_certificate(check, f);
 
         nb_identity_done(&check->client.identity);
         return r;
@@ -335,7 +337,7 @@ int nb_check_api_server(struct nb_check *check, struct nb_failure *f) {
         nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
         r = nb_version_read(&join->api, "gitVersion", version, f);
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         nb_check_row(check, NB_CHECK_GOOD, "API server: %s answers with a certificate of the CA",
                      join->api.name);
         print_route(check, &join->api);
@@ -385,7 +387,7 @@ int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
                 return ask_supervisor(check, f);
         r = nb_right_read(&join->api, NB_RIGHT_CREATE_CSR, f);
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         nb_check_row(check, NB_CHECK_GOOD, "identity: accepted by the API server (%s)",
                      identity->source);
         if (r == NB_RIGHT_DENIED)
@@ -418,7 +420,7 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
                 return 0;
         }
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         if (node.is_ready && !is_name_own(check) && !join->settings->allow_existing)
                 return nb_stage_node(join, f);
         nb_check_row(check, NB_CHECK_GOOD, "node name: %s Node '%s'%s",
@@ -462,7 +464,7 @@ int nb_check_request(struct nb_check *check, struct nb_failure *f) {
         nb_log_field(NB_FIELD_CSR, "%s", name);
         r = nb_csr_read(&join->api, name, &join->csr, f);
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         if (r > 0)
                 return print_request(check, f);
         nb_check_row(check, NB_CHECK_GOOD, "request: '%s' does not exist", name);

@@ -28,8 +28,8 @@
  * read root's files until nb_check_drop(), so the steps that read them come first. In the rehearsal
  * it is the user of the unit.
  *
- * A step prints rows. It returns 0, or a failure, which is printed with its remedy; steps that
- * depend on it are then skipped.
+ * A step prints rows; without a row, its section is not shown. It returns 0, or a failure, which
+ * is printed with its remedy; steps that depend on it are then skipped.
  */
 
 #include <stdbool.h>
@@ -133,43 +133,32 @@ enum nb_check_when {
         NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(); skipped if an earlier step failed */
         NB_CHECK_APART = 2, /* about this machine, not the join: runs even after a failure; its own
                                stops no other step */
-        NB_CHECK_MACHINE = 4,     /* not with --user-data */
-        NB_CHECK_SERVICE = 8,     /* not with --local, and only if the settings are readable */
-        NB_CHECK_ONLINE = 16,     /* not with --local, and only if a join can start */
-        NB_CHECK_CSR = 32,        /* only if certificates are requested with a CSR */
-        NB_CHECK_JOINED = 64,     /* only if this machine has kubelet's kubeconfig */
-        NB_CHECK_USER_DATA = 128, /* only with --user-data */
+        NB_CHECK_MACHINE = 4,    /* not with --user-data */
+        NB_CHECK_SERVICE = 8,    /* not with --local, and only if the settings are readable */
+        NB_CHECK_ONLINE = 16,    /* not with --local, and only if a join can start */
+        NB_CHECK_CSR = 32,       /* only if certificates are requested with a CSR */
+        NB_CHECK_USER_DATA = 64, /* only with --user-data */
 };
+
+typedef int nb_check_run(struct nb_check *check, struct nb_failure *f);
 
 struct nb_check_step {
         const char *id; /* in JSON */
         const char *section;
         const char *label; /* prefix of its rows, which show durations; NULL: the only step of
                               its section, without durations */
-        int (*run)(struct nb_check *check, struct nb_failure *f); /* NULL: the rehearsal */
-        unsigned when;                                            /* enum nb_check_when */
+        nb_check_run *run; /* NULL: the rehearsal */
+        unsigned when;     /* enum nb_check_when */
 };
 
 /* In the order of a join. The first one is the rehearsal. */
 #define NB_CHECK_STEPS_N 17
 extern const struct nb_check_step nb_check_steps[NB_CHECK_STEPS_N];
 
-int nb_check_settings(struct nb_check *check, struct nb_failure *f);
-int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
-int nb_check_proof(struct nb_check *check, struct nb_failure *f);
-int nb_check_state(struct nb_check *check, struct nb_failure *f);
-int nb_check_files(struct nb_check *check, struct nb_failure *f);
-int nb_check_user_data(struct nb_check *check, struct nb_failure *f);
-int nb_check_kubelet(struct nb_check *check, struct nb_failure *f);
-int nb_check_health(struct nb_check *check, struct nb_failure *f);
-int nb_check_node_access(struct nb_check *check, struct nb_failure *f);
-int nb_check_metadata(struct nb_check *check, struct nb_failure *f);
-int nb_check_join(struct nb_check *check, struct nb_failure *f);
-int nb_check_discover(struct nb_check *check, struct nb_failure *f);
-int nb_check_api_server(struct nb_check *check, struct nb_failure *f);
-int nb_check_identity(struct nb_check *check, struct nb_failure *f);
-int nb_check_node_name(struct nb_check *check, struct nb_failure *f);
-int nb_check_request(struct nb_check *check, struct nb_failure *f);
+nb_check_run nb_check_settings, nb_check_credentials, nb_check_proof, nb_check_state,
+        nb_check_files, nb_check_user_data, nb_check_kubelet, nb_check_health, nb_check_node_access,
+        nb_check_metadata, nb_check_join, nb_check_discover, nb_check_api_server, nb_check_identity,
+        nb_check_node_name, nb_check_request;
 
 /*
  * Reads the remaining files that only root can read, and drops the last capability. Untrusted data

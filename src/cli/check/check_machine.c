@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <libgen.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,11 +9,7 @@
 
 #include "base/text.h"
 #include "cli/check/check_internal.h"
-#include "cli/kubelet.h"
-#include "cli/machine_state.h"
 #include "systemd/unit.h"
-
-#define UNIT "node-bootstrap.service"
 
 /* --- State --- */
 
@@ -62,8 +57,9 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
                 check->has_settings = false;
         if (!strcmp(state.service.file, "disabled"))
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             UNIT " is disabled, so the next boot does not start it: `systemctl "
-                                  "enable " UNIT "`");
+                             NB_SERVICE_UNIT
+                             " is disabled, so the next boot does not start it: `systemctl "
+                             "enable " NB_SERVICE_UNIT "`");
         has_obstacle = state.obstacle.code != NB_NONE;
         if (state.why.code == NB_NODE_RENAMED) {
                 nb_machine_adopt_fields(&state);
@@ -176,10 +172,11 @@ static void print_order(struct nb_check *check, const struct nb_unit *unit) {
         const char *kubeconfig = check->load.settings.kubeconfig;
         bool is_read = is_in_list(unit, NB_UNIT_COMMAND, kubeconfig) ||
                        is_in_list(unit, NB_UNIT_ENVIRONMENT, kubeconfig);
-        const char *late = nb_unit_has(unit, NB_UNIT_AFTER, UNIT)
+        const char *late = nb_unit_has(unit, NB_UNIT_AFTER, NB_SERVICE_UNIT)
                                    ? NULL
-                                   : "not ordered after " UNIT ", so it does not wait for the "
-                                     "join: `systemctl enable " UNIT "`",
+                                   : "not ordered after " NB_SERVICE_UNIT
+                                     ", so it does not wait for the "
+                                     "join: `systemctl enable " NB_SERVICE_UNIT "`",
                    *ungated = !strcmp(check->units.gate.load, "masked") ? NB_GATE_UNIT
                                       " is masked, so kubelet may start before this "
                                       "machine has joined, or not at all: `systemctl "
@@ -188,10 +185,10 @@ static void print_order(struct nb_check *check, const struct nb_unit *unit) {
                                       ? NULL
                                       : "does not require " NB_GATE_UNIT
                                         ", so it starts even if the join failed: "
-                                        "`systemctl enable " UNIT "`";
+                                        "`systemctl enable " NB_SERVICE_UNIT "`";
 
         nb_check_row(check, late ? NB_CHECK_DOUBT : NB_CHECK_GOOD, "kubelet: %s",
-                     late ? late : "starts after " UNIT);
+                     late ? late : "starts after " NB_SERVICE_UNIT);
         nb_check_row(check, ungated ? NB_CHECK_DOUBT : NB_CHECK_GOOD, "kubelet: %s",
                      ungated ? ungated : "does not start before this machine has joined");
         nb_check_row(check, is_read ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s '%s'",
@@ -229,7 +226,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                 nb_last_adopt_fields(&check->last);
         if (!strcmp(unit->state.load, "loaded"))
                 print_order(check, unit);
-        if (!strcmp(unit->state.active, "active"))
+        if (nb_unit_is(&unit->state, "active"))
                 memcpy(check->health, found.health, sizeof(found.health));
         return f->code == NB_NONE ? 0 : -EPROTO;
 }

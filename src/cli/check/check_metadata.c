@@ -39,7 +39,7 @@ static void print_found(struct nb_check *check) {
 
         print_tokens(check);
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                enum nb_setting setting = (enum nb_setting)i;
+                enum nb_setting setting = i;
                 const char *overridden_by = NULL;
 
                 /* The token was printed above. */

@@ -12,7 +12,6 @@
 #include "cli/failure_json.h"
 #include "os/clock.h"
 #include "os/terminal.h"
-#include "systemd/log.h"
 
 static const struct {
         const char *sign, *ascii, *colour, *name;
@@ -23,6 +22,8 @@ static const struct {
         [NB_CHECK_BAD] = { "✗", "x", "31", "bad" },
         [NB_CHECK_UNTRIED] = { "–", ".", NULL, "untried" },
 };
+
+static const struct nb_failure no_failure;
 
 void nb_check_begin_output(struct nb_check_output *output) {
         output->writer = (struct nb_json_writer){ .buffer = &output->json, .is_indented = true };
@@ -51,13 +52,13 @@ static void open_step(struct nb_check_output *output, const struct nb_check_step
         output->step_ms = nb_now_ms() - duration_ms;
 }
 
+/* With the failure of its last row, or NB_NONE. */
 static void close_step(struct nb_check_output *output, const struct nb_failure *f) {
         struct nb_json_writer *writer = &output->writer;
+        bool is_open = output->shown;
 
-        if (!output->shown)
-                return;
         output->shown = NULL;
-        if (!output->is_json)
+        if (!is_open || !output->is_json)
                 return;
         nb_json_close(writer);
         nb_json_put_string(writer, "state", marks[output->worst].name);
@@ -69,58 +70,54 @@ static void close_step(struct nb_check_output *output, const struct nb_failure *
 
 /* --- Rows --- */
 
-static void print_row(const struct nb_check_output *output, enum nb_check_mark mark,
-                      const char *line, uint64_t duration_ms) {
+static void put_line(struct nb_check_output *output, enum nb_check_mark mark, const char *line,
+                     uint64_t duration_ms) {
         const char *colour = output->is_coloured ? marks[mark].colour : NULL;
+        bool has_duration = output->shown->label;
 
+        if (output->is_json) {
+                nb_json_open(&output->writer, NULL, '{');
+                nb_json_put_string(&output->writer, "state", marks[mark].name);
+                nb_json_put_string(&output->writer, "text", line);
+                if (has_duration)
+                        nb_json_put_integer(&output->writer, "durationUsec",
+                                            (int64_t)duration_ms * 1000);
+                nb_json_close(&output->writer);
+                return;
+        }
         printf(colour ? "  \033[%sm%s\033[0m %s" : "  %s%s %s", colour ? colour : "",
                output->is_ascii ? marks[mark].ascii : marks[mark].sign, line);
-        if (output->shown->label && mark != NB_CHECK_NOTE && mark != NB_CHECK_UNTRIED &&
-            duration_ms > 0)
+        if (has_duration && mark != NB_CHECK_NOTE && mark != NB_CHECK_UNTRIED && duration_ms > 0)
                 printf(" (%" PRIu64 " ms)", duration_ms);
         fputc('\n', stdout);
 }
 
-static void write_row(struct nb_check_output *output, enum nb_check_mark mark, const char *line,
-                      uint64_t duration_ms) {
-        nb_json_open(&output->writer, NULL, '{');
-        nb_json_put_string(&output->writer, "state", marks[mark].name);
-        nb_json_put_string(&output->writer, "text", line);
-        if (output->shown->label)
-                nb_json_put_integer(&output->writer, "durationUsec", (int64_t)duration_ms * 1000);
-        nb_json_close(&output->writer);
-}
-
 void nb_check_show(struct nb_check_output *output, const struct nb_check_frame *frame) {
         const struct nb_check_step *step = &nb_check_steps[frame->step];
-        const struct nb_failure none = { 0 };
-        struct nb_failure f = { .code = (enum nb_code)frame->code, .errnum = frame->errnum };
+        struct nb_failure f = { .code = frame->code, .errnum = frame->errnum };
         const bool has_failed = f.code != NB_NONE;
-        enum nb_check_mark mark = has_failed ? NB_CHECK_BAD : (enum nb_check_mark)frame->mark;
+        enum nb_check_mark mark = has_failed ? NB_CHECK_BAD : frame->mark;
         char line[NB_CHECK_LINE_MAX + 64];
 
         if (output->shown != step) {
-                close_step(output, &none);
+                close_step(output, &no_failure);
                 open_step(output, step, frame->duration_ms);
         }
         snprintf(line, sizeof(line), "%s%s%s", has_failed ? nb_failure_info(f.code)->slug : "",
                  has_failed ? ": " : "", frame->text);
-        if (output->is_json)
-                write_row(output, mark, line, frame->duration_ms);
-        else
-                print_row(output, mark, line, frame->duration_ms);
+        put_line(output, mark, line, frame->duration_ms);
         if (mark > output->worst)
                 output->worst = mark;
         if (has_failed) {
                 NB_TEXT_COPY_LINE(f.detail, frame->text);
                 for (unsigned i = 0; i < _NB_FIELD_N; i++)
-                        nb_log_field((enum nb_field)i, "%s", frame->fields[i]);
+                        nb_log_field(i, "%s", frame->fields[i]);
                 close_step(output, &f);
                 if (output->first.code == NB_NONE)
                         output->first = f;
+                if (!output->is_json)
+                        nb_log_print_remedy(stdout, f.code, 4, nb_terminal_columns(STDOUT_FILENO));
         }
-        if (has_failed && !output->is_json)
-                nb_log_print_remedy(stdout, f.code, 4, nb_terminal_columns(STDOUT_FILENO));
         fflush(stdout);
 }
 
@@ -132,8 +129,7 @@ int nb_check_frame_verify(struct nb_check_frame *frame) {
         if (frame->step >= NB_CHECK_STEPS_N || frame->mark >= _NB_CHECK_MARK_N ||
             frame->code >= _NB_CODE_N ||
             (nb_check_steps[frame->step].when & (NB_CHECK_APART | NB_CHECK_USER_DATA)) ||
-            (frame->code != NB_NONE &&
-             nb_failure_info((enum nb_code)frame->code)->class == NB_CLASS_EVENT))
+            (frame->code != NB_NONE && nb_failure_info(frame->code)->class == NB_CLASS_EVENT))
                 return -EBADMSG;
         make_printable(frame->text, sizeof(frame->text));
         for (unsigned i = 0; i < _NB_FIELD_N; i++)
@@ -175,7 +171,7 @@ void nb_check_fail(struct nb_check *check, const struct nb_failure *f) {
 
         NB_TEXT_COPY_LINE(frame.text, f->detail);
         for (unsigned i = 0; i < _NB_FIELD_N; i++)
-                NB_TEXT_COPY(frame.fields[i], nb_field_value((enum nb_field)i));
+                NB_TEXT_COPY(frame.fields[i], nb_field_value(i));
         put_row(check, &frame);
 }
 
@@ -186,11 +182,10 @@ void nb_check_skip_step(struct nb_check *check, const struct nb_check_step *step
 }
 
 int nb_check_end_output(struct nb_check_output *output) {
-        const struct nb_failure none = { 0 };
         bool is_good = output->first.code == NB_NONE;
         int r;
 
-        close_step(output, &none);
+        close_step(output, &no_failure);
         if (output->r < 0)
                 return output->r;
         if (!output->is_json) {

@@ -273,8 +273,8 @@ static int receive_rows(struct rehearsal *rehearsal, struct nb_unit_state *ret_s
 static bool is_credential_at_fault(const struct nb_unit_state *state, struct nb_failure *ret_why) {
         static const struct nb_unit_state no_gate; /* the state of the machine includes it */
 
-        return nb_service_find_obstacle(NB_REHEARSAL_UNIT, state, &no_gate, ret_why) &&
-               ret_why->code == NB_SERVICE_CREDENTIAL;
+        nb_service_find_obstacle(NB_REHEARSAL_UNIT, state, &no_gate, ret_why);
+        return ret_why->code == NB_SERVICE_CREDENTIAL;
 }
 
 /* Whether systemd cannot load this credential, without any others; says so. */
@@ -320,7 +320,7 @@ static void find_culprit(const struct nb_unit *service, struct nb_failure *f) {
 /* systemd forgets a unit that has not failed. */
 static int judge_end(const struct rehearsal *rehearsal, const struct nb_unit_state *state,
                      struct nb_failure *f) {
-        if (!strcmp(state->active, "inactive"))
+        if (nb_unit_is(state, "inactive"))
                 return rehearsal->n_rows > 0
                                ? 0
                                : nb_failure_set(f, NB_SERVICE_SETUP, 0,

@@ -28,10 +28,10 @@ static unsigned print_settings(struct nb_check *check, const struct nb_settings 
         unsigned n = 0;
 
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                bool is_set = nb_setting_is_set(settings, (enum nb_setting)i);
+                bool is_set = nb_setting_is_set(settings, i);
 
                 if (is_set || check->shows_all)
-                        nb_check_print_setting(check, settings, (enum nb_setting)i, NULL);
+                        nb_check_print_setting(check, settings, i, NULL);
                 n += is_set;
         }
         return n;
@@ -97,6 +97,9 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         unsigned n;
         int r;
 
+        /* With --user-data. */
+        if (!folder && check->unread.code == NB_NONE)
+                return 0;
         r = nb_load_settings(&check->load, &check->sources, f);
         if (r >= 0 && check->unread.code != NB_NONE) {
                 *f = check->unread;

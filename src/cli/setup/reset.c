@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -32,7 +31,7 @@ static int stop_unit(const char *unit, struct nb_failure *f) {
         }
         if (r < 0)
                 return r;
-        if (!strcmp(state.active, "active"))
+        if (nb_unit_is(&state, "active"))
                 return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
                                       "%s is active again: another job replaced its stop", unit);
         printf("stopped  %s\n", unit);
@@ -42,7 +41,7 @@ static int stop_unit(const char *unit, struct nb_failure *f) {
 /* Also stops a kubelet that systemd is about to restart, or that is queued behind a join: once the
  * service is stopped, an old certificate could let it start. */
 static int stop_units(bool is_forced, struct nb_failure *f) {
-        static const char *const units[] = { NB_KUBELET_UNIT, NB_SETUP_UNIT, "node-joined.target",
+        static const char *const units[] = { NB_KUBELET_UNIT, NB_SERVICE_UNIT, "node-joined.target",
                                              REFRESH_UNIT };
         struct nb_unit_state state;
 
@@ -51,14 +50,14 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
 
                 if (r < 0)
                         return r;
-                if (i == 0 && !strcmp(state.active, "active") && !is_forced)
+                if (i == 0 && nb_unit_is(&state, "active") && !is_forced)
                         return nb_failure_set(
                                 f, NB_KUBELET_ACTIVE, 0,
                                 NB_KUBELET_UNIT
                                 " is active (%s); stop it first, or use --stop-kubelet",
                                 state.sub);
                 if (!state.has_job &&
-                    (!strcmp(state.active, "inactive") || !strcmp(state.active, "failed")))
+                    (nb_unit_is(&state, "inactive") || nb_unit_is(&state, "failed")))
                         continue;
                 r = stop_unit(units[i], f);
                 if (r < 0)
@@ -79,17 +78,14 @@ static int verify_record(const char *config_directory, struct nb_failure *f) {
 
 /* Only the installer writes and removes kubelet's files. */
 static int run_installer(const char *config_directory, int *ret_status, struct nb_failure *f) {
-        _cleanup_(nb_freep) char *directory = NULL;
-        const char *argv[] = { NB_INSTALLER, "--reset", NULL, NULL };
+        const char *const argv[] = { NB_INSTALLER, "--reset", "--config-directory",
+                                     config_directory, NULL };
         struct nb_process_result result;
         int r;
 
-        /* Sets the environment variables that systemd would set for the installer. */
-        if (asprintf(&directory, "--config-directory=%s", config_directory) < 0 ||
-            (access(STATE_DIRECTORY, F_OK) == 0 &&
-             setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0))
+        /* As systemd does for the installer. */
+        if (access(STATE_DIRECTORY, F_OK) == 0 && setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0)
                 return nb_failure_set_memory(f);
-        argv[2] = directory;
         fflush(stdout);
         r = nb_process_run(&(struct nb_process){ .argv = argv,
                                                  .environment = (const char *const *)environ,
@@ -106,7 +102,7 @@ static int remove_setup(const char *config_directory, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         int r;
 
-        r = nb_unit_enable(NB_SETUP_UNIT, false, f);
+        r = nb_unit_enable(NB_SERVICE_UNIT, false, f);
         if (r < 0)
                 return r;
         r = nb_lock_take(NULL, &lock_fd, f);
@@ -146,7 +142,7 @@ int nb_command_reset(struct nb_options *options, struct nb_failure *f) {
                 return r < 0 ? r : status;
         if (is_setup_removed)
                 return remove_setup(options->config_directory, f);
-        printf("left     settings and credentials: if " NB_SETUP_UNIT
+        printf("left     settings and credentials: if " NB_SERVICE_UNIT
                " is enabled, it joins again at the next boot; `node-bootstrap reset --all` "
                "removes what setup wrote\n");
         return 0;

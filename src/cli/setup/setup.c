@@ -13,7 +13,6 @@
 #include "cli/setup/setup_internal.h"
 #include "crypto/certificate.h"
 #include "kube_objects/k3s_token.h"
-#include "os/sources.h"
 #include "state_files/lock.h"
 #include "state_files/record.h"
 #include "systemd/unit.h"
@@ -43,14 +42,14 @@ static int check_machine(const struct nb_setup_wanted *wanted, struct nb_failure
                                       "systemd is not the init system of this machine");
         if (strcmp(wanted->config_directory, NB_CONFIG_DIRECTORY) != 0)
                 return nb_failure_set(f, NB_USAGE, 0,
-                                      NB_SETUP_UNIT " reads its settings in " NB_CONFIG_DIRECTORY
-                                                    ": '--config-directory' requires '--no-start' "
-                                                    "or '--root'");
+                                      NB_SERVICE_UNIT
+                                      " reads its settings in " NB_CONFIG_DIRECTORY
+                                      ": '--config-directory' requires '--no-start' "
+                                      "or '--root'");
         return 0;
 }
 
-static void report_plan(const struct nb_setup_found *found, const struct nb_setup_plan *plan,
-                        struct nb_json_writer *writer) {
+static void report_plan(const struct nb_setup_found *found, const struct nb_setup_plan *plan) {
         const struct nb_node *node = &found->state.node;
         char subject[NB_SUBJECT_SIZE] = "";
 
@@ -62,16 +61,9 @@ static void report_plan(const struct nb_setup_found *found, const struct nb_setu
                        subject, node->paths.ca_file);
         if (plan->is_token_unneeded)
                 printf("already joined (%s): the token was not written\n", subject);
-        for (unsigned i = 0; i < plan->n_differences; i++) {
-                const struct nb_setup_difference *difference = &plan->differences[i];
-
-                printf("%s: %s -> %s\n", difference->what, difference->before, difference->after);
-                nb_json_open(writer, NULL, '{');
-                nb_json_put_string(writer, "what", difference->what);
-                nb_json_put_string(writer, "before", difference->before);
-                nb_json_put_string(writer, "after", difference->after);
-                nb_json_close(writer);
-        }
+        for (unsigned i = 0; i < plan->n_differences; i++)
+                printf("%s: %s -> %s\n", plan->differences[i].what, plan->differences[i].before,
+                       plan->differences[i].after);
 }
 
 /* `node-bootstrap setup` alone, as a person types it. Automation runs setup with its settings
@@ -80,10 +72,7 @@ static bool is_by_hand(const struct nb_setup_wanted *wanted) {
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 if (wanted->secrets[i].data)
                         return false;
-        for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                if (nb_setting_is_set(&wanted->settings, i))
-                        return false;
-        return !wanted->is_json;
+        return !wanted->has_settings && !wanted->is_json;
 }
 
 /* Whoever runs setup confirms the changed name or ID of this machine, unless it is a copy. */
@@ -110,11 +99,10 @@ static int record_machine(const struct nb_setup_wanted *wanted, const struct nb_
 }
 
 static int plan_all(const struct nb_setup_wanted *wanted, struct nb_setup_found *found,
-                    struct nb_setup_plan *plan, struct nb_json_writer *writer,
-                    struct nb_failure *f) {
+                    struct nb_setup_plan *plan, struct nb_failure *f) {
         int r = nb_setup_plan(wanted, found, plan, f);
 
-        report_plan(found, plan, writer);
+        report_plan(found, plan);
         if (r < 0)
                 return r;
         if (!plan->is_changed)
@@ -125,7 +113,7 @@ static int plan_all(const struct nb_setup_wanted *wanted, struct nb_setup_found 
 
 /* Until the service is to be enabled and started. */
 static int prepare(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
-                   struct nb_json_writer *writer, struct nb_failure *f) {
+                   struct nb_failure *f) {
         _cleanup_(nb_setup_found_done) struct nb_setup_found found = { .has_never_joined = false };
         _cleanup_(nb_closep) int lock_fd = -1;
         int r = check_machine(wanted, f);
@@ -137,7 +125,7 @@ static int prepare(const struct nb_setup_wanted *wanted, struct nb_setup_plan *p
         if (r >= 0)
                 r = nb_setup_find(wanted, &found, f);
         if (r >= 0)
-                r = plan_all(wanted, &found, plan, writer, f);
+                r = plan_all(wanted, &found, plan, f);
         if (r >= 0)
                 r = record_machine(wanted, &found.state.node, f);
         if (r >= 0 && wanted->is_rehearsal && plan->is_changed && plan->document.len > 0)
@@ -163,16 +151,16 @@ static void print_end(const struct nb_setup_wanted *wanted, const struct nb_setu
         if (plan->effects.len > 0)
                 fputs(plan->effects.data, stdout);
         if (wanted->is_rehearsal && wanted->root)
-                printf("would not enable or start " NB_SETUP_UNIT ": --root\n");
+                printf("would not enable or start " NB_SERVICE_UNIT ": --root\n");
         else if (wanted->is_rehearsal && wanted->is_start_unwanted)
-                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
+                printf("would not start " NB_SERVICE_UNIT ": --no-start\n");
         if (wanted->is_rehearsal)
                 printf("nothing was changed: --dry-run\n");
         /* The join does not need kubelet, but the node does. */
         if (!wanted->root)
                 print_causes(wanted, plan);
         else if (!wanted->is_rehearsal)
-                printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
+                printf("the image is prepared; `systemctl --root=%s enable " NB_SERVICE_UNIT
                        "` makes kubelet wait for it\n",
                        wanted->root);
 }
@@ -217,8 +205,9 @@ static int redirect_output(void) {
 }
 
 static int print_json(const struct nb_setup_wanted *wanted, const struct nb_setup_plan *plan,
-                      int fd, int status, const struct nb_failure *f,
-                      struct nb_json_writer *writer) {
+                      int fd, int result, const struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer json = NB_BUFFER_INIT(JSON_MAX);
+        struct nb_json_writer writer = { .buffer = &json, .is_indented = true };
         struct nb_machine_state state;
         struct nb_sources sources;
         bool is_known;
@@ -226,32 +215,42 @@ static int print_json(const struct nb_setup_wanted *wanted, const struct nb_setu
 
         nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
         is_known = !wanted->root && nb_machine_look(&sources, false, &state) >= 0;
-        nb_json_close(writer);
-        nb_json_put_boolean(writer, "changed", nb_setup_put_changes(wanted, plan, writer));
-        nb_json_put_boolean(writer, "dryRun", wanted->is_rehearsal);
-        nb_json_put_string(writer, "state", is_known ? nb_machine_kind_name(state.kind) : NULL);
-        nb_json_put_integer(writer, "exitStatus", status);
-        nb_failure_put_json(f, "failure", writer);
+        nb_json_open(&writer, NULL, '{');
+        nb_json_open(&writer, "differences", '[');
+        for (unsigned i = 0; i < plan->n_differences; i++) {
+                const struct nb_setup_difference *difference = &plan->differences[i];
+
+                nb_json_open(&writer, NULL, '{');
+                nb_json_put_string(&writer, "what", difference->what);
+                nb_json_put_string(&writer, "before", difference->before);
+                nb_json_put_string(&writer, "after", difference->after);
+                nb_json_close(&writer);
+        }
+        nb_json_close(&writer);
+        nb_json_put_boolean(&writer, "changed", nb_setup_put_changes(wanted, plan, &writer));
+        nb_json_put_boolean(&writer, "dryRun", wanted->is_rehearsal);
+        nb_json_put_string(&writer, "state", is_known ? nb_machine_kind_name(state.kind) : NULL);
+        nb_json_put_integer(&writer, "exitStatus",
+                            result < 0 ? nb_failure_info(f->code)->exit_status : result);
+        nb_failure_put_json(f, "failure", &writer);
         if (!wanted->root)
                 nb_machine_state_done(&state);
-        r = nb_json_finish(writer);
+        r = nb_json_finish(&writer);
         if (r >= 0 && dup2(fd, STDOUT_FILENO) < 0)
                 r = -errno;
         if (r < 0)
                 return r;
         /* Until now, this stream was standard error. main() must report only a loss of the JSON. */
         clearerr(stdout);
-        (void)fwrite(writer->buffer->data, 1, writer->buffer->len, stdout);
+        fputs(json.data, stdout);
         return 0;
 }
 
 int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_setup_wanted_done) struct nb_setup_wanted wanted = { .root = NULL };
         _cleanup_(nb_setup_plan_done) struct nb_setup_plan plan = NB_SETUP_PLAN_INIT;
-        _cleanup_(nb_buffer_done) struct nb_buffer json = NB_BUFFER_INIT(JSON_MAX);
-        struct nb_json_writer writer = { .buffer = &json, .is_indented = true };
         _cleanup_(nb_closep) int fd = -1;
-        int r = nb_setup_read(options, &wanted, f), status, written;
+        int r = nb_setup_read(options, &wanted, f), written;
 
         if (r == -ECANCELED)
                 return r;
@@ -260,10 +259,8 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
                 if (fd < 0)
                         return nb_failure_set(f, NB_INTERNAL, fd, "cannot redirect the output: %m");
         }
-        nb_json_open(&writer, NULL, '{');
-        nb_json_open(&writer, "differences", '[');
         if (r >= 0)
-                r = prepare(&wanted, &plan, &writer, f);
+                r = prepare(&wanted, &plan, f);
         if (r < 0)
                 say_what_to_type(&wanted, f);
         else
@@ -279,8 +276,7 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         fflush(stdout);
         if (!wanted.is_json)
                 return r;
-        status = r < 0 ? nb_failure_info(f->code)->exit_status : r;
-        written = print_json(&wanted, &plan, fd, status, f, &writer);
+        written = print_json(&wanted, &plan, fd, r, f);
         return written < 0 ? nb_failure_set(f, NB_INTERNAL, written, "cannot print the result: %m")
                            : r;
 }

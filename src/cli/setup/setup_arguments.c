@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +10,10 @@
 #include "base/text.h"
 #include "cli/setup/setup_internal.h"
 #include "kube_objects/k3s_token.h"
-#include "os/clock.h"
-#include "os/stop.h"
 #include "systemd/log.h"
 
-#define PIN_LEN (strlen("sha256:") + 2 * NB_PIN_SIZE)
+#define PIN_PREFIX "sha256:"
+#define PIN_LEN (strlen(PIN_PREFIX) + 2 * NB_PIN_SIZE)
 #define PASTED_MAX ((size_t)16384) /* bytes; kubeadm's line has about 200 */
 #define BLANKS " \t\r\n"
 #define SEPARATORS BLANKS "\"'`\\"
@@ -31,80 +29,60 @@ enum kind {
 
 /* Options of kubeadm join without a help text are accepted as they are pasted. */
 static const struct argument {
-        struct nb_option option;
+        const char *name, *value, *help; /* as in struct nb_option */
         enum kind kind;
         int target;
 } arguments[] = {
-        { { "no-start", NULL, "enable node-bootstrap.service, but do not start it" },
-          KIND_SWITCH,
+        { "no-start", NULL, "enable node-bootstrap.service, but do not start it", KIND_SWITCH,
           offsetof(struct nb_setup_wanted, is_start_unwanted) },
-        { { "force", NULL, "replace settings and credentials that differ" },
-          KIND_SWITCH,
+        { "force", NULL, "replace settings and credentials that differ", KIND_SWITCH,
           offsetof(struct nb_setup_wanted, is_forced) },
-        { { "dry-run", NULL, "check and show everything, but change nothing" },
-          KIND_SWITCH,
+        { "dry-run", NULL, "check and show everything, but change nothing", KIND_SWITCH,
           offsetof(struct nb_setup_wanted, is_rehearsal) },
-        { { "json", NULL, "print the result as JSON, and everything else to standard error" },
-          KIND_SWITCH,
-          offsetof(struct nb_setup_wanted, is_json) },
-        { { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input" },
-          KIND_INPUT,
-          NB_SETUP_INPUT_TOKEN_FILE },
-        { { "endpoint", "HOST:PORT", "address of an API server; may be repeated" },
-          KIND_SETTING,
+        { "json", NULL, "print the result as JSON, and everything else to standard error",
+          KIND_SWITCH, offsetof(struct nb_setup_wanted, is_json) },
+        { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input",
+          KIND_INPUT, NB_SETUP_INPUT_TOKEN_FILE },
+        { "endpoint", "HOST:PORT", "address of an API server; may be repeated", KIND_SETTING,
           NB_SETTING_ENDPOINTS },
-        { { "ca-cert-hash", "sha256:HASH", "public key hash of the cluster's CA; may be repeated" },
-          KIND_SETTING,
-          NB_SETTING_CA_CERT_HASHES },
-        { { "discovery-file", "FILE", "kubeconfig that describes the cluster; - or an https URL" },
-          KIND_INPUT,
-          NB_SETUP_INPUT_DISCOVERY_FILE },
-        { { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token" },
-          KIND_INPUT,
+        { "ca-cert-hash", "sha256:HASH", "public key hash of the cluster's CA; may be repeated",
+          KIND_SETTING, NB_SETTING_CA_CERT_HASHES },
+        { "discovery-file", "FILE", "kubeconfig that describes the cluster; - or an https URL",
+          KIND_INPUT, NB_SETUP_INPUT_DISCOVERY_FILE },
+        { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token", KIND_INPUT,
           NB_SETUP_INPUT_KUBECONFIG },
-        { { "config", "FILE", "settings, or a JoinConfiguration of kubeadm" },
-          KIND_INPUT,
+        { "config", "FILE", "settings, or a JoinConfiguration of kubeadm", KIND_INPUT,
           NB_SETUP_INPUT_CONFIG },
-        { { "node-name", "NAME", "name of the node; default: the host name" },
-          KIND_SETTING,
+        { "node-name", "NAME", "name of the node; default: the host name", KIND_SETTING,
           NB_SETTING_NODE_NAME },
-        { { "cri-socket", "PATH", "socket of the container runtime" },
-          KIND_SETTING,
+        { "cri-socket", "PATH", "socket of the container runtime", KIND_SETTING,
           NB_SETTING_CRI_SOCKET },
-        { { "kubelet-config-from", "SOURCE",
-            "cluster: kubelet's configuration is copied from there" },
-          KIND_SETTING,
-          NB_SETTING_CONFIG_FROM },
-        { { "wait-timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
-          KIND_INPUT,
-          NB_SETUP_INPUT_TIMEOUT },
-        { { "wait", "none|certificate|kubelet|node", "what to wait for; default: kubelet" },
-          KIND_INPUT,
+        { "kubelet-config-from", "SOURCE", "cluster: kubelet's configuration is copied from there",
+          KIND_SETTING, NB_SETTING_CONFIG_FROM },
+        { "wait-timeout", "DURATION", "how long to watch the service, or infinity; default: 5m",
+          KIND_INPUT, NB_SETUP_INPUT_TIMEOUT },
+        { "wait", "none|certificate|kubelet|node", "what to wait for; default: kubelet", KIND_INPUT,
           NB_SETUP_INPUT_WAIT },
-        { { "root", "DIR", "write into an image; enable and start nothing" },
-          KIND_INPUT,
+        { "root", "DIR", "write into an image; enable and start nothing", KIND_INPUT,
           NB_SETUP_INPUT_ROOT },
-        { { "token", "TOKEN", "as for kubeadm join; --token-file hides it from other users" },
-          KIND_TOKEN,
-          NB_SETUP_TOKEN_COMMON },
-        { { "discovery-token", "TOKEN" }, KIND_TOKEN, NB_SETUP_TOKEN_DISCOVERY },
-        { { "tls-bootstrap-token", "TOKEN" }, KIND_TOKEN, NB_SETUP_TOKEN_TLS },
-        { { "discovery-token-ca-cert-hash", "sha256:HASH" },
-          KIND_SETTING,
+        { "token", "TOKEN", "as for kubeadm join; --token-file hides it from other users",
+          KIND_TOKEN, NB_SETUP_TOKEN_COMMON },
+        { "discovery-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_DISCOVERY },
+        { "tls-bootstrap-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_TLS },
+        { "discovery-token-ca-cert-hash", "sha256:HASH", NULL, KIND_SETTING,
           NB_SETTING_CA_CERT_HASHES },
-        { { "discovery-token-unsafe-skip-ca-verification" },
-          KIND_SETTING,
+        { "discovery-token-unsafe-skip-ca-verification", NULL, NULL, KIND_SETTING,
           NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION },
-        { { "control-plane" }, KIND_REFUSED },
-        { { "experimental-control-plane" }, KIND_REFUSED },
-        { { "certificate-key", "KEY" }, KIND_REFUSED },
-        { { "apiserver-advertise-address", "ADDRESS" }, KIND_REFUSED },
-        { { "apiserver-bind-port", "PORT" }, KIND_REFUSED },
-        { { "ignore-preflight-errors", "CHECKS" }, KIND_IGNORED },
-        { { "skip-phases", "PHASES" }, KIND_IGNORED },
-        { { "patches", "DIR" }, KIND_IGNORED },
-        { { "experimental-patches", "DIR" }, KIND_IGNORED },
-        { { "v", "LEVEL" }, KIND_IGNORED },
+        { "control-plane", NULL, NULL, KIND_REFUSED },
+        { "experimental-control-plane", NULL, NULL, KIND_REFUSED },
+        { "certificate-key", "KEY", NULL, KIND_REFUSED },
+        { "apiserver-advertise-address", "ADDRESS", NULL, KIND_REFUSED },
+        { "apiserver-bind-port", "PORT", NULL, KIND_REFUSED },
+        { "ignore-preflight-errors", "CHECKS", NULL, KIND_IGNORED },
+        { "skip-phases", "PHASES", NULL, KIND_IGNORED },
+        { "patches", "DIR", NULL, KIND_IGNORED },
+        { "experimental-patches", "DIR", NULL, KIND_IGNORED },
+        { "v", "LEVEL", NULL, KIND_IGNORED },
 };
 
 /* Overwrites the token, to hide it from the list of processes. */
@@ -116,7 +94,7 @@ static int take_token(struct nb_setup_line *line, const struct argument *argumen
         size_t len = strlen(text);
         int r = nb_secret_copy(&token->value, text, len);
 
-        token->option = argument->option.name;
+        token->option = argument->name;
         explicit_bzero(text, len);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
@@ -127,13 +105,13 @@ static int take_option(struct nb_setup_line *line, const struct argument *argume
         bool is_repeated = (argument->kind == KIND_INPUT && line->values[argument->target]) ||
                            (argument->kind == KIND_TOKEN &&
                             line->tokens[argument->target].option) ||
-                           (argument->kind == KIND_SETTING && argument->option.value &&
+                           (argument->kind == KIND_SETTING && argument->value &&
                             nb_setting_rows[argument->target].max == 0 &&
                             nb_setting_is_set(&line->wanted->settings, argument->target));
         char option[64];
 
         snprintf(option, sizeof(option), argument->kind == KIND_IGNORED ? "--%s" : "'--%s'",
-                 argument->option.name);
+                 argument->name);
         line->is_token_seen |= argument->kind == KIND_TOKEN && line->options->at >= line->n_pasted;
         if (!value[0] && argument->kind != KIND_IGNORED)
                 return nb_failure_set(f, NB_USAGE, 0, "%s is empty", option);
@@ -151,7 +129,7 @@ static int take_option(struct nb_setup_line *line, const struct argument *argume
         case KIND_SETTING:
                 return nb_setup_store(&line->wanted->settings, argument->target, option, value, f);
         case KIND_REFUSED:
-                if (!argument->option.value && !strcmp(value, "false"))
+                if (!argument->value && !strcmp(value, "false"))
                         return 0;
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "%s is for a control plane node; node-bootstrap joins only "
@@ -202,47 +180,29 @@ static size_t clean_text(char *text) {
         return used;
 }
 
-static const struct argument *find_argument(const char *word) {
-        size_t len = strcspn(word, "=");
-
-        for (size_t i = 0; i < N_ELEMENTS(arguments); i++) {
-                const char *name = arguments[i].option.name;
-
-                if (!strncmp(word, "--", 2) && strlen(name) + 2 == len &&
-                    !strncmp(word + 2, name, len - 2))
-                        return &arguments[i];
-        }
-        return NULL;
+static bool begins_with(const char *word, const char *expected) {
+        return strncmp(word, expected, strlen(expected)) == 0;
 }
 
-/* Whether the pasted words are all that a worker needs: an API server, a token, and a hash or what
- * replaces it. */
+/* Whether the pasted words look like all that a worker needs: an API server, a token, and a hash or
+ * what replaces it. */
 static bool is_complete(const struct nb_setup_line *line) {
-        bool has_server = false, has_token = false, has_pin = false;
+        bool has_server = false, has_token = false, has_pin = false, is_value = false;
         char flaw[NB_TOKEN_FLAW_SIZE];
 
         for (int i = 0; i < line->n_pasted; i++) {
-                const char *word = line->words[i], *value = strchr(word, '=');
-                const struct argument *argument = find_argument(word);
+                const char *word = line->words[i], *equals = strchr(word, '=');
+                bool is_option = word[0] == '-',
+                     is_document = begins_with(word, "--discovery-file");
+                const char *value = is_option && equals ? equals + 1 : word;
+                size_t len = strlen(value);
 
-                if (!argument) {
-                        has_server |= word[0] != '-';
-                        continue;
-                }
-                if (!value && argument->option.value && i + 1 < line->n_pasted)
-                        value = line->words[++i];
-                else
-                        value = value ? value + 1 : "";
-                if (argument->kind == KIND_TOKEN) {
-                        has_token = nb_any_token_verify(value, strlen(value), flaw) >= 0;
-                        has_pin |= nb_k3s_token_looks_like(value, strlen(value));
-                } else if (argument->kind == KIND_INPUT &&
-                           argument->target == NB_SETUP_INPUT_DISCOVERY_FILE)
-                        has_server = has_pin = true;
-                else if (argument->kind == KIND_SETTING)
-                        has_pin |= argument->target == NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION ||
-                                   (argument->target == NB_SETTING_CA_CERT_HASHES &&
-                                    strlen(value) >= PIN_LEN);
+                has_server |= is_document || (!is_option && !is_value);
+                has_token |= nb_any_token_verify(value, len, flaw) >= 0;
+                has_pin |= is_document || nb_k3s_token_looks_like(value, len) ||
+                           begins_with(word, "--discovery-token-unsafe-skip-ca-verification") ||
+                           (begins_with(value, PIN_PREFIX) && len >= PIN_LEN);
+                is_value = is_option && !equals; /* the next word may be its value */
         }
         return has_server && has_token && has_pin;
 }
@@ -266,7 +226,7 @@ static int take_pasted_line(struct nb_setup_line *line, char *text, struct nb_fa
                                !strcmp(basename(line->previous), "kubeadm");
 
                 line->previous = word;
-                while (!strncmp(word, "---", 3))
+                while (begins_with(word, "---"))
                         word++;
                 if (is_join) {
                         line->n_pasted = line->n_after = 0;
@@ -307,7 +267,7 @@ static int end_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         return 0;
 }
 
-static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
+static int take_pasted_lines(struct nb_setup_line *line, struct nb_failure *f) {
         struct nb_secret *pasted = &line->wanted->pasted;
         char *rest, *text;
         int r = 0;
@@ -317,11 +277,10 @@ static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         for (text = strtok_r(pasted->data, "\n", &rest); text && r >= 0;
              text = strtok_r(NULL, "\n", &rest))
                 r = take_pasted_line(line, text, f);
-        return r < 0 ? r : end_pasted(line, f);
+        return r;
 }
 
-/* A terminal returns one line at a time. Stops after the one that completes the command, or at an
- * empty one after it. */
+/* Stops after the line that completes the command, or at an empty one after it. */
 static int read_terminal(struct nb_setup_line *line, struct nb_failure *f) {
         struct nb_secret *pasted = &line->wanted->pasted;
         bool is_end = false;
@@ -329,52 +288,42 @@ static int read_terminal(struct nb_setup_line *line, struct nb_failure *f) {
 
         if (r < 0)
                 return nb_failure_set_memory(f);
+        line->stdin_reader = "-";
         fprintf(stderr, "Paste the join command, then press Enter:\n");
         while (r >= 0 && !is_end) {
-                struct pollfd polls[] = { { 0 }, { .fd = STDIN_FILENO, .events = POLLIN } };
                 char *text = pasted->data + pasted->len;
-                ssize_t n = 0;
 
-                r = nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE);
-                if (r >= 0 && polls[1].revents)
-                        n = read(STDIN_FILENO, text, pasted->size - pasted->len);
-                if (r < 0 || n < 0)
-                        return r == -ECANCELED ? r
-                                               : nb_failure_set(f, NB_SETTINGS_UNREADABLE,
-                                                                r < 0 ? r : errno,
-                                                                "cannot read the terminal: %m");
-                pasted->len += (size_t)n;
-                text[n] = '\0';
-                is_end = polls[1].revents && text[strspn(text, BLANKS)] == '\0';
-                r = take_pasted_line(line, text, f);
+                r = nb_setup_read_terminal(pasted, f);
+                is_end = text[strspn(text, BLANKS)] == '\0';
+                if (r >= 0)
+                        r = take_pasted_line(line, text, f);
                 is_end |= line->is_complete;
         }
         /* A shell must not run what was pasted after the line. */
         (void)tcflush(STDIN_FILENO, TCIFLUSH);
-        return r < 0 ? r : end_pasted(line, f);
+        return r;
 }
 
-static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
+/* `word` is "-" for standard input, or a whole line that was quoted as one argument. That is
+ * overwritten, since it may contain a token. */
+static int take_pasted(struct nb_setup_line *line, char *word, struct nb_failure *f) {
+        struct nb_secret *pasted = &line->wanted->pasted;
+        bool is_quoted = strcmp(word, "-") != 0;
         int r;
 
-        if (isatty(STDIN_FILENO) && !line->stdin_reader) {
-                line->stdin_reader = "-";
-                return read_terminal(line, f);
+        if (is_quoted) {
+                r = nb_secret_copy(pasted, word, strlen(word));
+                explicit_bzero(word, strlen(word));
+                r = r < 0 ? nb_failure_set_memory(f) : take_pasted_lines(line, f);
+        } else if (isatty(STDIN_FILENO) && !line->stdin_reader) {
+                r = read_terminal(line, f);
+        } else {
+                r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, pasted, f);
+                r = r < 0 ? r : take_pasted_lines(line, f);
         }
-        r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, &line->wanted->pasted, f);
-        return r < 0 ? r : take_pasted(line, f);
-}
-
-/* Takes a whole line that was quoted as one argument. Overwrites it, since it may contain a
- * token. */
-static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
-        char *word = line->options->argv[line->options->at];
-        size_t len = strlen(word);
-        int r = nb_secret_copy(&line->wanted->pasted, word, len);
-
-        explicit_bzero(word, len);
-        r = r < 0 ? nb_failure_set_memory(f) : take_pasted(line, f);
-        line->n_pasted = 0;
+        r = r < 0 ? r : end_pasted(line, f);
+        if (is_quoted)
+                line->n_pasted = 0;
         return r;
 }
 
@@ -392,7 +341,7 @@ static int refuse_placeholder(const struct nb_setup_line *line, int option, stru
                                       nb_options_place(line->options, place));
         return nb_failure_set(f, NB_USAGE, 0,
                               "'--%s' has a placeholder; replace it by the real value",
-                              arguments[option].option.name);
+                              arguments[option].name);
 }
 
 /* The word may be the rest of a token before it. */
@@ -418,11 +367,11 @@ static int refuse_word(const struct nb_setup_line *line, const char *expected,
 static int take_word(struct nb_setup_line *line, struct nb_failure *f) {
         const char *word = line->options->value;
 
-        /* No other word has a character beyond ASCII; in a pasted line, blanks may be such. */
-        if (!line->wanted->pasted.data && word[strcspn(word, BLANKS "\xc2\xe2\xe3\xef")])
-                return take_quoted(line, f);
-        if (!line->wanted->pasted.data && !strcmp(word, "-"))
-                return read_stdin(line, f);
+        /* No other word has a blank or a character beyond ASCII; in a pasted line, blanks may be
+         * such. */
+        if (!line->wanted->pasted.data &&
+            (!strcmp(word, "-") || word[strcspn(word, BLANKS "\xc2\xe2\xe3\xef")]))
+                return take_pasted(line, line->options->argv[line->options->at], f);
         if (line->n_words == 0 &&
             (!strcmp(word, "join") ||
              (!line->is_join_due && (!strcmp(word, "sudo") || !strcmp(word, "kubeadm"))))) {
@@ -462,7 +411,8 @@ int nb_setup_read(struct nb_options *options, struct nb_setup_wanted *ret_wanted
         int r;
 
         for (size_t i = 0; i < N_ELEMENTS(arguments); i++)
-                rows[i] = arguments[i].option;
+                rows[i] = (struct nb_option){ arguments[i].name, arguments[i].value,
+                                              arguments[i].help };
         *ret_wanted = (struct nb_setup_wanted){ .wait = NB_SETUP_WAIT_KUBELET };
         nb_settings_init(&ret_wanted->settings);
         options->rows = rows;

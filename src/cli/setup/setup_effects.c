@@ -68,7 +68,7 @@ bool nb_setup_explain(const struct nb_record *record, const char *file,
         if (!record->arguments[0] || !nb_flags_renew(settings, record, is_remote, &arguments))
                 return false;
         if (is_ours)
-                nb_buffer_append_string(ret, NB_SETUP_UNIT
+                nb_buffer_append_string(ret, NB_SERVICE_UNIT
                                         " writes '" PATH "' again; a running kubelet uses it after "
                                         "`systemctl restart " NB_KUBELET_UNIT "`\n");
         else

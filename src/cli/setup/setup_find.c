@@ -9,7 +9,6 @@
 #include "cli/setup/setup_internal.h"
 #include "join_method/settings_documents.h"
 #include "node_state/flags.h"
-#include "state_files/record.h"
 
 /* 0; -ENOENT; -EKEYREJECTED if it is encrypted; -errno. */
 static int read_stored(const char *root, const char *name, struct nb_secret *ret) {
@@ -58,15 +57,6 @@ static void find_credential(const char *root, enum nb_credential secret,
         ret->r = read_stored(root, nb_credential_names[secret], &ret->stored);
 }
 
-/* Without kubelet's files, the record still says that this machine has joined. */
-static bool has_never_joined(const struct nb_node *node) {
-        _cleanup_(nb_record_done) struct nb_record record = { 0 };
-        struct nb_failure ignored = { 0 };
-
-        return node->inspection.state == NB_NODE_STATE_ABSENT &&
-               nb_record_read(-1, node->paths.certificate_directory, &record, &ignored) == 0;
-}
-
 /* That of an earlier setup. */
 static bool is_document_damaged(const struct nb_setup_found *found) {
         const struct nb_secret *text = &found->document;
@@ -81,6 +71,7 @@ static bool is_document_damaged(const struct nb_setup_found *found) {
 
 int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *ret_found,
                   struct nb_failure *f) {
+        const struct nb_node *node = &ret_found->state.node;
         struct nb_sources *sources = &ret_found->sources;
         struct nb_failure ignored;
         int r;
@@ -117,12 +108,15 @@ int nb_setup_find(const struct nb_setup_wanted *wanted, struct nb_setup_found *r
                 return 0;
         if (nb_machine_look(sources, true, &ret_found->state) < 0)
                 return nb_failure_set_memory(f);
-        if (nb_machine_is_unknown(&ret_found->state))
+        if (ret_found->state.kind == NB_MACHINE_HIDDEN)
                 return nb_failure_set(f, NB_SETUP_UNWRITABLE, 0, "%s", ret_found->state.why.detail);
         ret_found->is_joined = !nb_machine_is_joining(&ret_found->state);
         (void)nb_path_read(-1, NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, NB_FLAGS_MAX,
                            &ret_found->flags);
-        ret_found->has_never_joined = has_never_joined(&ret_found->state.node);
+        /* Without kubelet's files, the record still says that this machine has joined. */
+        ret_found->has_never_joined = node->inspection.state == NB_NODE_STATE_ABSENT &&
+                                      !node->present.has_record &&
+                                      node->present.record_why.code == NB_NONE;
         return 0;
 }
 

@@ -81,6 +81,25 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
         return nb_sources_read_stream(fd, name, max, ret, f);
 }
 
+int nb_setup_read_terminal(struct nb_secret *text, struct nb_failure *f) {
+        struct pollfd polls[] = { { 0 }, { .fd = STDIN_FILENO, .events = POLLIN } };
+        ssize_t n = 0;
+        int r = 0;
+
+        while (r >= 0 && !polls[1].revents)
+                r = nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE);
+        if (r == -ECANCELED)
+                return r;
+        if (r >= 0)
+                n = read(STDIN_FILENO, text->data + text->len, text->size - text->len);
+        if (r < 0 || n < 0)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r < 0 ? r : errno,
+                                      "cannot read the terminal: %m");
+        text->len += (size_t)n;
+        text->data[text->len] = '\0';
+        return 0;
+}
+
 /* --- Kubeconfigs: copied into credentials, since the unit cannot read every folder --- */
 
 /* Reads a file that a kubeconfig names. `userdata` gets the first path that the unit hides from the
@@ -137,7 +156,7 @@ static int read_document(struct nb_setup_line *line, const struct document *docu
         if (r >= 0 && hidden[0])
                 return nb_failure_set(
                         f, document->policy->unreadable, EACCES,
-                        "%s names '%s', which is hidden from " NB_SETUP_UNIT
+                        "%s names '%s', which is hidden from " NB_SERVICE_UNIT
                         "; expected a path outside of /home, /root, /run/user, /tmp and /var/tmp",
                         input.origin, nb_text_shown(hidden));
         return r;
@@ -207,28 +226,16 @@ static int read_config(struct nb_setup_line *line, struct nb_failure *f) {
 
 /* --- Tokens --- */
 
-/* A terminal returns one line at a time. */
 static int read_typed_token(struct nb_secret *ret, struct nb_failure *f) {
-        struct pollfd polls[] = { { 0 }, { .fd = STDIN_FILENO, .events = POLLIN } };
-        ssize_t n = 0;
-        int r = 0;
+        int r;
 
         if (nb_secret_init(ret, TOKEN_MAX) < 0)
                 return nb_failure_set_memory(f);
         fprintf(stderr, "Paste the token, then press Enter:\n");
-        while (r >= 0 && !polls[1].revents)
-                r = nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE);
-        if (r >= 0)
-                n = read(STDIN_FILENO, ret->data, ret->size);
-        if (r < 0 || n < 0)
-                return r == -ECANCELED
-                               ? r
-                               : nb_failure_set(f, NB_SETTINGS_UNREADABLE, r < 0 ? r : errno,
-                                                "cannot read the terminal: %m");
-        ret->len = (size_t)n;
+        r = nb_setup_read_terminal(ret, f);
         /* A shell must not run what was pasted after the token. */
         (void)tcflush(STDIN_FILENO, TCIFLUSH);
-        return 0;
+        return r;
 }
 
 static int read_token_file(struct nb_setup_line *line, struct nb_failure *f) {
@@ -312,5 +319,9 @@ int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
                         return r;
         }
         r = read_config(line, f);
-        return r < 0 ? r : assign_tokens(line, f);
+        if (r < 0)
+                return r;
+        for (i = 0; i < _NB_SETTING_N; i++)
+                line->wanted->has_settings |= nb_setting_is_set(&line->wanted->settings, i);
+        return assign_tokens(line, f);
 }

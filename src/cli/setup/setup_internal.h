@@ -11,9 +11,9 @@
  *                         `join` could begin with the result               -> plan
  *      setup_effects.c    plan, on a machine that has joined: what kubelet
  *                         and its Node make of it                          -> plan.effects
- *      setup_order.c      plan: which files change, in which order         -> plan.changes
+ *      setup_changes.c    plan: which files change, in which order         -> plan.changes
  *      setup_service.c    how the service is enabled and started           -> plan.changes
- *      setup_write.c      makes the changes
+ *      setup_changes.c    makes the changes
  *      setup_watch.c      looks at this machine, as `status` and `check` do, until kubelet is
  *                         healthy
  *
@@ -32,7 +32,6 @@
 #include "os/sources.h"
 #include "settings/settings.h"
 
-#define NB_SETUP_UNIT NB_SERVICE_UNIT
 #define NB_SETUP_DOCUMENT "50-setup.yaml"        /* in config.yaml.d */
 #define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
 #define NB_SETUP_PATH_SIZE 4096
@@ -68,7 +67,8 @@ struct nb_setup_wanted {
         enum nb_setup_wait wait;
 
         struct nb_settings settings; /* only what is on the command line, or in --config, is set */
-        bool is_document;            /* they are all settings: those of --config */
+        bool has_settings;
+        bool is_document; /* they are all settings: those of --config */
         struct nb_secret
                 secrets[_NB_SETUP_SECRET_N]; /* without a newline at the end; empty: none */
         struct nb_secret pasted;             /* a pasted line, which values point into */
@@ -142,6 +142,10 @@ int nb_setup_store(struct nb_settings *settings, enum nb_setting setting, const 
 int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const char *path,
                         size_t max, bool *ret_is_exposed, struct nb_secret *ret,
                         struct nb_failure *f);
+
+/* Appends what the terminal on standard input returns, one line at a time; nothing at its end.
+ * NB_SETTINGS_UNREADABLE; -ECANCELED without a failure. */
+int nb_setup_read_terminal(struct nb_secret *text, struct nb_failure *f);
 
 /* Reads and checks all inputs into the settings and secrets of line->wanted. Moves tokens. */
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f);
@@ -315,10 +319,10 @@ bool nb_setup_put_changes(const struct nb_setup_wanted *wanted, const struct nb_
 /* Why the join waits, as far as it was printed. */
 struct nb_setup_reasons {
         bool is_printed[_NB_CODE_N];
-        enum nb_code printed, seen; /* the last one; at the last look */
-        char printed_detail[NB_FAILURE_DETAIL_MAX], seen_detail[NB_FAILURE_DETAIL_MAX];
-        unsigned n_seen;         /* in so many looks, without a break */
-        char csr[NB_FIELD_SIZE]; /* that was seen last; "" */
+        char printed[NB_FAILURE_DETAIL_MAX]; /* the last one */
+        char seen[NB_FAILURE_DETAIL_MAX];    /* at the last look */
+        unsigned n_seen;                     /* in so many looks, without a break */
+        char csr[NB_FIELD_SIZE];             /* that was seen last; "" */
 };
 
 /* Whether a reason (NB_NONE: there is none) must be printed at this look: the first of its code for

@@ -88,14 +88,12 @@ bool nb_setup_is_in_force(const struct nb_settings *wanted, const struct nb_sett
 static int plan_document(const struct nb_setup_wanted *wanted, const struct nb_setup_found *found,
                          struct nb_setup_plan *plan) {
         struct nb_buffer *document = &plan->document;
-        bool is_any_set = false;
 
-        for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                is_any_set = is_any_set || nb_setting_is_set(&wanted->settings, i);
-        if (!is_any_set || (found->is_joined && !wanted->is_forced && !wanted->is_document &&
-                            plan->cluster != NB_SETUP_CLUSTER_OTHER &&
-                            nb_setup_is_in_force(&wanted->settings, &found->settings,
-                                                 plan->cluster == NB_SETUP_CLUSTER_SAME)))
+        if (!wanted->has_settings ||
+            (found->is_joined && !wanted->is_forced && !wanted->is_document &&
+             plan->cluster != NB_SETUP_CLUSTER_OTHER &&
+             nb_setup_is_in_force(&wanted->settings, &found->settings,
+                                  plan->cluster == NB_SETUP_CLUSTER_SAME)))
                 return 0;
         nb_buffer_append_string(document, HEADER);
         nb_settings_format(&wanted->settings, document);
@@ -122,6 +120,7 @@ static int compare_setting(const struct nb_setup_wanted *wanted, const struct nb
         _cleanup_(nb_buffer_done) struct nb_buffer before = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
                                                    after = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
         const struct nb_settings *now = &found->settings, *new = &plan->settings;
+        bool was_set = nb_setting_is_set(now, key);
 
         if (plan->document.len > 0 && nb_setting_is_set(&wanted->settings, key) &&
             !is_equal(&wanted->settings, new, key))
@@ -130,11 +129,11 @@ static int compare_setting(const struct nb_setup_wanted *wanted, const struct nb
                                       "precedence",
                                       nb_setting_key(key), new->origin[key]);
         if (is_equal(now, new, key) ||
-            (!nb_setting_is_set(now, key) &&
+            (!was_set &&
              /* This only adds a file, where there is none. */
              (!found->document.data || (key == NB_SETTING_CONFIG_FROM && !found->is_joined))))
                 return 0;
-        if (nb_setting_is_set(now, key))
+        if (was_set)
                 nb_setting_format(now, key, &before);
         if (nb_setting_is_set(new, key))
                 nb_setting_format(new, key, &after);
@@ -241,7 +240,7 @@ static int verify_drop_ins(const struct nb_setup_plan *plan, struct nb_failure *
         _cleanup_(nb_unit_done) struct nb_unit unit = { 0 };
         struct nb_failure ignored = { 0 };
 
-        if (!nb_systemd_is_running() || nb_unit_read(NB_SETUP_UNIT, &unit, &ignored) < 0)
+        if (!nb_systemd_is_running() || nb_unit_read(NB_SERVICE_UNIT, &unit, &ignored) < 0)
                 return 0;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 if (plan->steps[i] == NB_SETUP_WRITE &&
@@ -250,7 +249,7 @@ static int verify_drop_ins(const struct nb_setup_plan *plan, struct nb_failure *
                                 f, NB_USAGE, 0,
                                 "a drop-in with LoadCredentialEncrypted=%s accepts no plain text, "
                                 "which setup would write: remove the line from the file that "
-                                "`systemctl cat " NB_SETUP_UNIT
+                                "`systemctl cat " NB_SERVICE_UNIT
                                 "` shows, run `systemctl daemon-reload`, and run the same command "
                                 "again",
                                 nb_credential_names[i]);

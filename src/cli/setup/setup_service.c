@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <string.h>
 
 #include "cli/setup/setup_internal.h"
 #include "os/process.h"
@@ -19,9 +18,9 @@ static bool is_enabled_offline(const char *unit) {
 
 /* A service that is running has read the previous settings. */
 static void plan_job(const struct nb_setup_found *found, struct nb_setup_plan *plan) {
-        struct nb_setup_change job = { NB_SETUP_ACTION_START, NULL, NB_SETUP_UNIT };
-        bool is_active = !strcmp(plan->service.active, "active"),
-             is_activating = !strcmp(plan->service.active, "activating");
+        struct nb_setup_change job = { NB_SETUP_ACTION_START, NULL, NB_SERVICE_UNIT };
+        bool is_active = nb_unit_is(&plan->service, "active"),
+             is_activating = nb_unit_is(&plan->service, "activating");
 
         if (is_active && found->is_joined) {
                 if (found->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG && !plan->is_flags_file_due)
@@ -36,11 +35,11 @@ static void plan_job(const struct nb_setup_found *found, struct nb_setup_plan *p
 
 int nb_setup_plan_service(const struct nb_setup_wanted *wanted, const struct nb_setup_found *found,
                           struct nb_setup_plan *plan, struct nb_failure *f) {
-        struct nb_setup_change enable = { NB_SETUP_ACTION_ENABLE, NULL, NB_SETUP_UNIT };
+        struct nb_setup_change enable = { NB_SETUP_ACTION_ENABLE, NULL, NB_SERVICE_UNIT };
         const struct nb_failure *obstacle = &found->state.obstacle;
         struct nb_unit_state *service = &plan->service, gate = { .load = "" };
         bool is_running = nb_systemd_is_running();
-        int r = is_running ? nb_unit_show(NB_SETUP_UNIT, service, f) : 0;
+        int r = is_running ? nb_unit_show(NB_SERVICE_UNIT, service, f) : 0;
 
         if (r >= 0 && is_running)
                 r = nb_unit_show(NB_GATE_UNIT, &gate, f);
@@ -54,7 +53,7 @@ int nb_setup_plan_service(const struct nb_setup_wanted *wanted, const struct nb_
         }
         /* Enabled again, in case that a link is missing or an earlier setup was killed. */
         enable.is_already_so = is_running ? service->is_enabled && gate.is_enabled
-                                          : is_enabled_offline(NB_SETUP_UNIT) &&
+                                          : is_enabled_offline(NB_SERVICE_UNIT) &&
                                                     is_enabled_offline(NB_GATE_UNIT);
         nb_setup_add_change(plan, &enable);
         if (!wanted->is_start_unwanted)

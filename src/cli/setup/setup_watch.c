@@ -37,9 +37,7 @@ struct watch {
         bool is_restarted;  /* by setup */
         bool is_unattended; /* nobody starts kubelet */
         bool runs, is_healthy;
-        char health[NB_KUBELET_HEALTH_SIZE]; /* where it tells its health; "": nowhere */
-        char node[NB_NODE_NAME_MAX + 1];
-        const char *awaited; /* that was printed */
+        bool is_wait_printed;
 };
 
 /* --- Output of the join --- */
@@ -56,23 +54,18 @@ static void print_line(char mark, const char *text, const struct nb_last *last) 
 
 bool nb_setup_reason_is_due(struct nb_setup_reasons *reasons, enum nb_code code, const char *detail,
                             const char *csr) {
-        bool is_same = code == reasons->seen && !strcmp(detail, reasons->seen_detail);
-
-        reasons->n_seen = is_same ? reasons->n_seen + 1 : 1;
-        reasons->seen = code;
-        NB_TEXT_COPY_LINE(reasons->seen_detail, detail);
+        reasons->n_seen = strcmp(detail, reasons->seen) == 0 ? reasons->n_seen + 1 : 1;
+        NB_TEXT_COPY_LINE(reasons->seen, detail);
         if (csr[0] && strcmp(csr, reasons->csr) != 0) {
                 memset(reasons->is_printed, 0, sizeof(reasons->is_printed));
                 NB_TEXT_COPY_LINE(reasons->csr, csr);
         }
         if (code == NB_NONE ||
             (reasons->is_printed[code] &&
-             (reasons->n_seen != NB_SETUP_REASON_LOOKS ||
-              (code == reasons->printed && !strcmp(detail, reasons->printed_detail)))))
+             (reasons->n_seen != NB_SETUP_REASON_LOOKS || !strcmp(detail, reasons->printed))))
                 return false;
         reasons->is_printed[code] = true;
-        reasons->printed = code;
-        NB_TEXT_COPY_LINE(reasons->printed_detail, detail);
+        NB_TEXT_COPY_LINE(reasons->printed, detail);
         return true;
 }
 
@@ -88,15 +81,14 @@ static void print_wait(struct watch *watch, const struct nb_last *last) {
 /* The result of the join. A queued service has no status of its own; that of one that is starting
  * is the reason why it waits, or a stage, which lasts only a moment. */
 static void print_status(struct watch *watch, const struct nb_machine_state *state) {
-        const char *status = strcmp(state->service.active, "activating") != 0
-                                     ? state->service.status
-                                     : "";
+        const char *status = !nb_unit_is(&state->service, "activating") ? state->service.status
+                                                                        : "";
 
         watch->n_queued = state->kind == NB_MACHINE_QUEUED ? watch->n_queued + 1 : 0;
         if (watch->n_queued > QUEUED_LOOKS)
                 status = state->why.detail;
         if (status[0] && strcmp(watch->status, status) != 0 &&
-            strcmp(state->service.active, "failed") != 0)
+            !nb_unit_is(&state->service, "failed"))
                 print_line('*', status, NULL);
         NB_TEXT_COPY_LINE(watch->status, status);
 }
@@ -106,11 +98,12 @@ static void print_status(struct watch *watch, const struct nb_machine_state *sta
 /* last.json has the reason or, if the program did not run, systemd. If neither has it, reports the
  * result and exit status from systemd. If the service was stopped, what it waited for is not the
  * cause. */
-static int refuse_result(const struct nb_machine_state *state, const struct nb_last *last,
-                         const char *more, struct nb_failure *f) {
+static int refuse_result(const struct nb_machine_state *state, const char *more,
+                         struct nb_failure *f) {
         const struct nb_unit_state *service = &state->service;
+        const struct nb_last *last = &state->last;
         enum nb_code code = nb_failure_find(last->code);
-        bool has_failed = !strcmp(service->active, "failed");
+        bool has_failed = nb_unit_is(service, "failed");
         int r;
 
         if (state->obstacle.code != NB_NONE) {
@@ -123,7 +116,7 @@ static int refuse_result(const struct nb_machine_state *state, const struct nb_l
                 return nb_failure_set(f, code, 0, "%s%s", last->detail, more);
         }
         r = nb_failure_set(f, NB_SETUP_UNFINISHED, 0,
-                           NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s", service->active,
+                           NB_SERVICE_UNIT " is %s (%s, exit status %d)%s%s%s", service->active,
                            service->sub, service->exit_status, service->status[0] ? ": " : "",
                            service->status, more);
         /* The exit status of a stopped service is 143 with systemd 252, and 0 with 257. */
@@ -135,22 +128,15 @@ static int refuse_result(const struct nb_machine_state *state, const struct nb_l
 
 static int await_join(struct watch *watch, const struct nb_machine_state *state,
                       struct nb_failure *f) {
-        struct nb_last last = state->last;
-
-        if (watch->previous[0] && !strcmp(watch->previous, last.invocation))
-                last = (struct nb_last){ 0 };
-        print_wait(watch, &last);
+        print_wait(watch, &state->last);
         print_status(watch, state);
-        if (!nb_unit_is_at_rest(&state->service)) {
-                if (nb_now_ms() < watch->deadline_ms)
-                        return -EAGAIN;
-                return refuse_result(state, &last,
-                                     "; stopped watching (--wait-timeout), but " NB_SETUP_UNIT
-                                     " keeps running",
-                                     f);
-        }
-        return strcmp(state->service.active, "active") != 0 ? refuse_result(state, &last, "", f)
-                                                            : 0;
+        if (nb_unit_is_at_rest(&state->service))
+                return !nb_unit_is(&state->service, "active") ? refuse_result(state, "", f) : 0;
+        if (nb_now_ms() < watch->deadline_ms)
+                return -EAGAIN;
+        return refuse_result(
+                state, "; stopped watching (--wait-timeout), but " NB_SERVICE_UNIT " keeps running",
+                f);
 }
 
 /* --- kubelet --- */
@@ -178,7 +164,7 @@ static int fail_kubelet(const struct nb_machine_state *state, struct nb_failure 
 static int await_running(struct watch *watch, const struct nb_machine_state *state, bool is_pending,
                          struct nb_failure *f) {
         const struct nb_unit_state *kubelet = &state->kubelet;
-        bool is_active = !strcmp(kubelet->active, "active"),
+        bool is_active = nb_unit_is(kubelet, "active"),
              /* A job that is queued starts it again. */
                 is_left = !kubelet->has_job && !is_active,
              has_ended = (is_left && state->kind == NB_MACHINE_KUBELET_CRASHING) ||
@@ -191,7 +177,6 @@ static int await_running(struct watch *watch, const struct nb_machine_state *sta
                 return fail_kubelet(state, f);
         if (is_active && !kubelet->has_job && state->kind != NB_MACHINE_KUBELET_UNPREPARED &&
             nb_unit_is_settled(kubelet, NB_SETUP_SETTLED_USEC)) {
-                NB_TEXT_COPY(watch->health, state->health);
                 watch->runs = true;
                 return 0;
         }
@@ -208,7 +193,7 @@ static int await_running(struct watch *watch, const struct nb_machine_state *sta
 static int await_kubelet(struct watch *watch, const struct nb_machine_state *state,
                          struct nb_failure *f) {
         const struct nb_unit_state *kubelet = &state->kubelet;
-        bool is_active = !strcmp(kubelet->active, "active"),
+        bool is_active = nb_unit_is(kubelet, "active"),
              /* Not at rest: also after its process has ended, before systemd starts it again. */
                 is_pending = is_active || !nb_unit_is_at_rest(kubelet),
              is_unprepared = state->kind == NB_MACHINE_KUBELET_UNPREPARED && !is_pending;
@@ -216,7 +201,6 @@ static int await_kubelet(struct watch *watch, const struct nb_machine_state *sta
         /* A kubelet that was running before the join still uses what it read at its start. */
         if (watch->is_begun && !watch->is_restarted && is_active &&
             nb_last_is(&state->last, NB_LAST_JOINED) &&
-            strcmp(watch->previous, state->last.invocation) != 0 &&
             kubelet->active_since < state->service.active_since) {
                 printf("restarting " NB_KUBELET_UNIT ", which was running before the join\n");
                 fflush(stdout);
@@ -235,26 +219,29 @@ static int await_kubelet(struct watch *watch, const struct nb_machine_state *sta
 
 /* --- The Node --- */
 
-static int ask(struct watch *watch, const char *health, const char *awaited, struct nb_failure *f) {
+/* As nb_node_ask(). */
+static int ask(struct watch *watch, const char *health, struct nb_failure *f) {
         int r = nb_node_ask(health, f);
 
-        if (r >= 0 || f->code == NB_INTERNAL || nb_now_ms() >= watch->until_ms)
-                return r;
-        nb_failure_clear(f);
-        if (watch->awaited != awaited)
-                printf("waiting for %s\n", awaited);
-        fflush(stdout);
-        watch->awaited = awaited;
-        return -EAGAIN;
+        if (r < 0 && f->code != NB_INTERNAL && nb_now_ms() < watch->until_ms) {
+                nb_failure_clear(f);
+                if (!watch->is_wait_printed)
+                        printf("waiting for %s\n",
+                               health ? "kubelet to become healthy" : "the Node to be registered");
+                fflush(stdout);
+                watch->is_wait_printed = true;
+                return -EAGAIN;
+        }
+        watch->is_wait_printed = false;
+        return r;
 }
 
-static int await_node(struct watch *watch, struct nb_failure *f) {
-        static const char healthy[] = "kubelet to become healthy",
-                          there[] = "the Node to be registered";
+static int await_node(struct watch *watch, const struct nb_machine_state *state,
+                      struct nb_failure *f) {
         int r = 0;
 
         if (watch->runs && !watch->is_healthy) {
-                r = watch->health[0] ? ask(watch, watch->health, healthy, f) : 0;
+                r = state->health[0] ? ask(watch, state->health, f) : 0;
                 if (r < 0)
                         return r;
                 printf("kubelet is running\n");
@@ -262,9 +249,9 @@ static int await_node(struct watch *watch, struct nb_failure *f) {
         }
         if (watch->wanted->wait != NB_SETUP_WAIT_NODE)
                 return 0;
-        r = ask(watch, NULL, there, f);
+        r = ask(watch, NULL, f);
         if (r >= 0)
-                printf("Node '%s' is registered\n", watch->node);
+                printf("Node '%s' is registered\n", state->node.inspection.node);
         return r;
 }
 
@@ -277,7 +264,6 @@ static void end_join(struct watch *watch, const struct nb_machine_state *state) 
         watch->until_ms = until < watch->deadline_ms ? until : watch->deadline_ms;
         watch->silent_until_ms = now + SILENCE_MS;
         watch->since = state->kubelet.changed_since;
-        NB_TEXT_COPY_LINE(watch->node, state->node.inspection.node);
         fflush(stdout);
 }
 
@@ -287,7 +273,7 @@ static int judge(struct watch *watch, const struct nb_machine_state *state, stru
 
         /* Says why systemd does not answer. */
         if (!state->service.active[0])
-                return nb_unit_show(NB_SETUP_UNIT, &service, f) < 0 ? -EPROTO : -EAGAIN;
+                return nb_unit_show(NB_SERVICE_UNIT, &service, f) < 0 ? -EPROTO : -EAGAIN;
         if (watch->has_joined)
                 return await_kubelet(watch, state, f);
         r = watch->is_begun ? await_join(watch, state, f) : 0;
@@ -297,8 +283,8 @@ static int judge(struct watch *watch, const struct nb_machine_state *state, stru
                 printf("this machine has %s\n",
                        state->kind == NB_MACHINE_JOINED ? "joined already" : state->why.detail);
         if (watch->is_start_due)
-                printf("the %schanges take effect when " NB_SETUP_UNIT
-                       " starts next: at the next boot, or with `systemctl restart " NB_SETUP_UNIT
+                printf("the %schanges take effect when " NB_SERVICE_UNIT
+                       " starts next: at the next boot, or with `systemctl restart " NB_SERVICE_UNIT
                        "`\n",
                        watch->is_begun ? "other " : "");
         end_join(watch, state);
@@ -312,12 +298,15 @@ static int watch_machine(struct watch *watch, struct nb_failure *f) {
 
         for (;;) {
                 nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
-                r = nb_machine_look(&sources, false, &state) < 0 ? nb_failure_set_memory(f)
-                                                                 : judge(watch, &state, f);
+                r = nb_machine_look(&sources, false, &state);
+                /* Nothing of the run before it. */
+                if (r >= 0 && watch->previous[0] && !strcmp(watch->previous, state.last.invocation))
+                        state.last = (struct nb_last){ 0 };
+                r = r < 0 ? nb_failure_set_memory(f) : judge(watch, &state, f);
                 /* With kubelet's key, which the children that ask must not have. */
                 nb_machine_state_done(&state);
                 if (r == 0)
-                        r = await_node(watch, f);
+                        r = await_node(watch, &state, f);
                 if (r != -EAGAIN || f->code != NB_NONE)
                         return r;
                 if (nb_stop_wait(LOOK_MS) < 0)
@@ -325,18 +314,17 @@ static int watch_machine(struct watch *watch, struct nb_failure *f) {
         }
 }
 
-static int begin_service(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
-                         struct watch *watch, struct nb_failure *f) {
+static int begin_service(struct nb_setup_plan *plan, struct watch *watch, struct nb_failure *f) {
         struct nb_setup_change *last = &plan->changes[plan->n_changes - 1];
         struct nb_unit_state *service = &plan->service;
         int r;
 
         /* Another `setup` may have started the service before this one had written everything. */
         if (last->action == NB_SETUP_ACTION_START && !last->is_already_so && plan->is_changed) {
-                r = nb_unit_show(NB_SETUP_UNIT, service, f);
+                r = nb_unit_show(NB_SERVICE_UNIT, service, f);
                 if (r < 0)
                         return r;
-                if (!strcmp(service->active, "activating") || !strcmp(service->active, "active"))
+                if (nb_unit_is(service, "activating") || nb_unit_is(service, "active"))
                         last->action = NB_SETUP_ACTION_RESTART;
         }
         watch->is_begun = last->action != NB_SETUP_ACTION_ENABLE;
@@ -344,7 +332,7 @@ static int begin_service(const struct nb_setup_wanted *wanted, struct nb_setup_p
                                                      last->action == NB_SETUP_ACTION_RELOAD);
         if (watch->is_begun && !last->is_already_so)
                 memcpy(watch->previous, service->invocation, sizeof(watch->previous));
-        return nb_setup_apply(wanted, plan, NB_SETUP_ACTION_RELOAD, f);
+        return nb_setup_apply(watch->wanted, plan, NB_SETUP_ACTION_RELOAD, f);
 }
 
 int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *plan,
@@ -355,16 +343,16 @@ int nb_setup_watch(const struct nb_setup_wanted *wanted, struct nb_setup_plan *p
         if (wanted->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + wanted->watch_ms;
         (void)nb_stop_init();
-        r = begin_service(wanted, plan, &watch, f);
+        r = begin_service(plan, &watch, f);
         if (r < 0)
                 return r;
         if (wanted->is_start_unwanted)
-                printf(NB_SETUP_UNIT " is enabled, but was not started\n");
+                printf(NB_SERVICE_UNIT " is enabled, but was not started\n");
         if (wanted->is_start_unwanted || wanted->wait == NB_SETUP_WAIT_NONE)
                 return 0;
         r = watch_machine(&watch, f);
         if (r == NB_EXIT_STOPPED && !watch.has_joined)
-                printf("Stopped watching; the join continues: `systemctl status " NB_SETUP_UNIT
+                printf("Stopped watching; the join continues: `systemctl status " NB_SERVICE_UNIT
                        "` shows it, `systemctl stop` ends it\n");
         return r;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <string.h>
 
 #include "cli/status/node_metrics.h"
 #include "cli/status/renewal.h"
@@ -66,19 +65,11 @@ static void put_join(struct nb_buffer *text, const struct nb_machine_state *stat
                 put_durations(text, &state->node.present.record);
 }
 
-static void put_overdue(struct nb_buffer *text, struct nb_overdue overdue) {
-        put_time(text, "certificate_renewal_overdue_since_timestamp_seconds",
-                 "Since when the renewal of kubelet's certificate is overdue.", overdue.since);
-        if (overdue.code != NB_NONE)
-                put_code(text, "certificate_renewal_failure",
-                         "Why the last renewal of kubelet's certificate failed.", overdue.code, 1);
-}
-
 void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buffer *text) {
         const struct nb_present *present = &state->node.present;
         const struct nb_record *record = &present->record;
-        bool is_known = !nb_machine_is_unknown(state);
-        time_t until;
+        const struct nb_renewal renewal = nb_renewal_judge(state);
+        bool is_known = state->kind != NB_MACHINE_HIDDEN;
 
         put_head(text, "info", "The version of node-bootstrap, and how this machine has joined.");
         nb_buffer_printf(text, PREFIX "info{version=\"" NB_VERSION "\",join_method=\"%s\"} 1\n",
@@ -91,7 +82,7 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
         put_value(text, "kubelet_running",
                   "Whether kubelet is running, was not just restarted, and is not about to exit.",
                   is_known && state->kubelet.active[0],
-                  !strcmp(state->kubelet.active, "active") &&
+                  nb_unit_is(&state->kubelet, "active") &&
                           state->kind != NB_MACHINE_KUBELET_CRASHING &&
                           state->kind != NB_MACHINE_KUBELET_UNPREPARED);
         put_time(text, "joined_timestamp_seconds", "When this machine joined.",
@@ -108,11 +99,15 @@ void nb_node_metrics_format(const struct nb_machine_state *state, struct nb_buff
                 put_time(text, "certificate_expiration_timestamp_seconds",
                          "When kubelet's certificate expires.",
                          nb_certificate_not_after(present->chain, 0));
-                put_time(text, "certificate_renewal_timestamp_seconds",
-                         "When the renewal of kubelet's certificate begins.",
-                         nb_machine_renewal(state, &until));
         }
-        put_overdue(text, nb_renewal_judge(state));
+        put_time(text, "certificate_renewal_timestamp_seconds",
+                 "When the renewal of kubelet's certificate begins.", renewal.from);
+        put_time(text, "certificate_renewal_overdue_since_timestamp_seconds",
+                 "Since when the renewal of kubelet's certificate is overdue.",
+                 renewal.overdue_since);
+        if (renewal.code != NB_NONE)
+                put_code(text, "certificate_renewal_failure",
+                         "Why the last renewal of kubelet's certificate failed.", renewal.code, 1);
         if (present->ca)
                 put_time(text, "ca_expiration_timestamp_seconds",
                          "When the first of the CAs in kubelet's CA file expires.",

@@ -53,7 +53,7 @@ struct report {
         const struct nb_certificates *chain; /* of kubelet; NULL: likewise */
         time_t not_before, not_after;
         enum validity validity;
-        struct nb_overdue overdue;
+        struct nb_renewal renewal;
 };
 
 static enum validity check_validity(const struct report *report) {
@@ -70,8 +70,6 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         const struct nb_present *present = &report->state.node.present;
         const struct nb_failure *settings = &report->state.settings_failure;
         const struct nb_last *last = &report->state.last;
-        _cleanup_(nb_record_done) struct nb_record damaged = { 0 };
-        struct nb_failure why = { 0 };
 
         if (nb_machine_look(sources, false, &report->state) < 0)
                 return nb_failure_set_memory(f);
@@ -79,9 +77,8 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         if (settings->code != NB_NONE && (report->state.why.code != settings->code ||
                                           strcmp(last->detail, settings->detail) != 0))
                 nb_log_failure(LOG_WARNING, settings);
-        if (!present->has_record && report->state.kind != NB_MACHINE_HIDDEN &&
-            nb_record_read(-1, report->state.node.paths.certificate_directory, &damaged, &why) < 0)
-                nb_log_failure(LOG_WARNING, &why);
+        if (present->record_why.code != NB_NONE && report->state.kind != NB_MACHINE_HIDDEN)
+                nb_log_failure(LOG_WARNING, &present->record_why);
         report->record = present->has_record ? &present->record : NULL;
         report->chain = present->chain;
         if (!report->chain)
@@ -89,7 +86,7 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         report->not_before = nb_certificate_not_before(report->chain, 0);
         report->not_after = nb_certificate_not_after(report->chain, 0);
         report->validity = check_validity(report);
-        report->overdue = nb_renewal_judge(&report->state);
+        report->renewal = nb_renewal_judge(&report->state);
         return 0;
 }
 
@@ -97,7 +94,7 @@ static int exit_status(const struct report *report) {
         int status = nb_machine_exit_status(&report->state, report->is_kubelet_ignored);
 
         return status == 0 && report->chain &&
-                               (report->validity == EXPIRING || report->overdue.since > 0)
+                               (report->validity == EXPIRING || report->renewal.overdue_since > 0)
                        ? EXIT_EXPIRING
                        : status;
 }
@@ -148,10 +145,9 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
 static void print_certificate(const struct report *report, struct nb_json_writer *writer) {
         bool is_supervised = report->record && nb_record_is_by_supervisor(report->record);
         char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
-        time_t until;
-        const time_t from = nb_machine_renewal(&report->state, &until),
-                     all[] = { report->not_before, report->not_after, from, until,
-                               report->overdue.since };
+        const struct nb_renewal *renewal = &report->renewal;
+        const time_t all[] = { report->not_before, report->not_after, renewal->from, renewal->until,
+                               renewal->overdue_since };
         char times[N_ELEMENTS(all)][NB_RFC3339_SIZE];
 
         for (size_t i = 0; i < N_ELEMENTS(all); i++)
@@ -167,10 +163,9 @@ static void print_certificate(const struct report *report, struct nb_json_writer
         print_fact(writer, "Valid until", "notAfter", times[1]);
         print_fact(writer, NULL, "renewalFrom", times[2]);
         print_fact(writer, NULL, "renewalUntil", times[3]);
-        print_fact(writer, NULL, "renewalOverdueSince", report->overdue.since > 0 ? times[4] : "");
+        print_fact(writer, NULL, "renewalOverdueSince", renewal->overdue_since > 0 ? times[4] : "");
         print_fact(writer, NULL, "renewalFailure",
-                   report->overdue.code == NB_NONE ? ""
-                                                   : nb_failure_info(report->overdue.code)->slug);
+                   renewal->code == NB_NONE ? "" : nb_failure_info(renewal->code)->slug);
         if (writer) {
                 nb_json_close(writer);
                 return;
@@ -180,8 +175,8 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                            "not yet; this machine's clock is probably wrong: see `timedatectl`");
         if (report->validity == EXPIRED)
                 printf("%12s: since %s; it can no longer be renewed\n", "EXPIRED", times[1]);
-        else if (report->overdue.since > 0)
-                printf("%12s: overdue since %s: %s\n", "Renewal", times[4], report->overdue.reason);
+        else if (renewal->overdue_since > 0)
+                printf("%12s: overdue since %s: %s\n", "Renewal", times[4], renewal->reason);
         else if (is_supervised)
                 printf("%12s: by node-bootstrap-refresh.timer, through the supervisor, from %s on; "
                        "kubelet itself cannot renew it on k3s and RKE2\n",
@@ -204,12 +199,12 @@ static void print_text(const struct report *report) {
                 nb_timeline_print_text(report->record, stdout);
         }
         if (code == NB_NONE)
-                code = report->overdue.code;
+                code = report->renewal.code;
         if (code == NB_NONE) {
                 if (state->kind == NB_MACHINE_NOT_JOINED)
                         printf("%sTo see whether a join would succeed, run `node-bootstrap "
                                "check`.\n",
-                               strcmp(state->service.active, "inactive") != 0 ? ""
+                               !nb_unit_is(&state->service, "inactive") ? ""
                                : state->service.is_enabled
                                        ? "To start the join, run `systemctl start " NB_SERVICE_UNIT
                                          "`. "
@@ -233,7 +228,7 @@ static int print_json(const struct report *report, struct nb_failure *f) {
         nb_json_put_string(&writer, "code",
                            state->why.code == NB_NONE ? NULL
                                                       : nb_failure_info(state->why.code)->slug);
-        if (!nb_machine_is_unknown(state))
+        if (state->kind != NB_MACHINE_HIDDEN)
                 nb_json_put_boolean(&writer, "joined",
                                     nb_inspection_is_kept(&state->node.inspection));
         if (report->record)
@@ -255,9 +250,9 @@ static void print_label(const struct report *report) {
         int status = exit_status(report);
 
         if (status == 0 || status == EXIT_EXPIRING)
-                name = status == 0                 ? "ok"
-                       : report->overdue.since > 0 ? "renewal-overdue"
-                                                   : "expiring";
+                name = status == 0                         ? "ok"
+                       : report->renewal.overdue_since > 0 ? "renewal-overdue"
+                                                           : "expiring";
         for (; *name; name++)
                 putchar(*name == '-' ? ' ' : toupper((unsigned char)*name));
 }
@@ -284,9 +279,9 @@ static void print_check(const struct report *report) {
                                  : "expires",
                        text, is_past ? "" : "in ", distance, is_past ? " ago" : "", subject);
         }
-        if (report->overdue.since > 0) {
-                nb_time_format(report->overdue.since, text);
-                printf("; its renewal is overdue since %s: %s", text, report->overdue.reason);
+        if (report->renewal.overdue_since > 0) {
+                nb_time_format(report->renewal.overdue_since, text);
+                printf("; its renewal is overdue since %s: %s", text, report->renewal.reason);
         }
         printf("\n");
 }
@@ -312,27 +307,20 @@ static int print_metrics(const struct report *report, struct nb_failure *f) {
         if (!strcmp(report->metrics, STANDARD_OUTPUT)) {
                 (void)fputs(text.data, stdout);
                 r = nb_stream_flush(stdout);
-                return r < 0 ? fail_metrics("standard output", r, f) : 0;
+                if (r < 0)
+                        return fail_metrics("standard output", r, f);
+        } else {
+                if (nb_path_split(report->metrics, folder, sizeof(folder), &name) < 0)
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "'--prometheus': expected an absolute path");
+                r = nb_folder_open(folder, &fd);
+                if (r >= 0)
+                        r = nb_file_write(fd, name, 0644, text.data, text.len);
+                if (r < 0)
+                        return fail_metrics(report->metrics, r, f);
         }
-        if (nb_path_split(report->metrics, folder, sizeof(folder), &name) < 0)
-                return nb_failure_set(f, NB_USAGE, 0, "'--prometheus': expected an absolute path");
-        r = nb_folder_open(folder, &fd);
-        if (r >= 0)
-                r = nb_file_write(fd, name, 0644, text.data, text.len);
-        return r < 0 ? fail_metrics(report->metrics, r, f) : 0;
-}
-
-/* The state is in the metrics, so that the exit status says only whether there are any. */
-static int report_metrics(const struct report *report, int r, struct nb_failure *f) {
-        struct nb_failure unwritable = { 0 };
-        int status;
-
-        if (print_metrics(report, &unwritable) < 0) {
-                *f = unwritable;
-                return -EPROTO;
-        }
-        status = nb_machine_exit_status(&report->state, false);
-        return r < 0 ? r : status == EXIT_UNKNOWN ? status : 0;
+        /* The state is in the metrics, so that the exit status says only whether there are any. */
+        return nb_machine_exit_status(&report->state, false) == EXIT_UNKNOWN ? EXIT_UNKNOWN : 0;
 }
 
 /* --- The command --- */
@@ -371,10 +359,10 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
                                       "'--monitor'");
         nb_sources_init(&sources, options->config_directory);
         r = read_report(&sources, &report, f);
-        if (report.metrics && r != -ENOMEM)
-                return report_metrics(&report, r, f);
         if (r < 0)
                 return r;
+        if (report.metrics)
+                return print_metrics(&report, f);
         if (report.is_json) {
                 r = print_json(&report, f);
                 if (r < 0)

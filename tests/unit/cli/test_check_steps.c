@@ -17,8 +17,6 @@
 #define TOKEN "abcdef." SECRET
 #define UNSAFE "discovery: {endpoints: ['a:1'], unsafeSkipCAVerification: true}\n"
 
-typedef int step_function(struct nb_check *check, struct nb_failure *f);
-
 static struct server server;
 static struct pki_cert node;
 static struct folder folder;
@@ -58,7 +56,7 @@ static void end(void) {
         folder_remove(&folder);
 }
 
-static const char *run(step_function *step, enum nb_code code) {
+static const char *run(nb_check_run *step, enum nb_code code) {
         const char *text;
         int r;
 
@@ -73,7 +71,7 @@ static const char *run(step_function *step, enum nb_code code) {
         return text;
 }
 
-static void expect(step_function *step, enum nb_code code, const char *row) {
+static void expect(nb_check_run *step, enum nb_code code, const char *row) {
         const char *text = run(step, code);
 
         if (!strstr(text, row))

@@ -133,13 +133,14 @@ static void checks_kubelet(void **state) {
         const struct kubelet_case *c = *state;
         struct nb_kubelet_findings found;
         struct nb_sources sources = { 0 };
+        struct nb_last last = { 0 };
         struct nb_settings settings;
         struct nb_unit unit = { 0 };
         const struct nb_kubelet_finding *finding = NULL;
         char text[1024];
 
         prepare(c, &unit, &settings);
-        assert_int_equal(nb_kubelet_check(&sources, &unit, &settings, NB_NONE, NULL, &found), 0);
+        assert_int_equal(nb_kubelet_check(&sources, &unit, &settings, NB_NONE, &last, &found), 0);
         (void)expand(c->text, text);
         for (unsigned i = 0; i < found.n && !finding; i++)
                 if (strstr(found.findings[i].text, text))

@@ -69,17 +69,16 @@ static void kinds_have_names_and_exit_statuses(void **state) {
         assert_string_equal(nb_machine_kind_name(c->kind), c->name);
         assert_int_equal(nb_machine_exit_status(&machine, false), c->exit_status);
         assert_int_equal(nb_machine_exit_status(&machine, true), c->exit_ignored);
-        assert_int_equal(nb_machine_is_unknown(&machine), c->kind == NB_MACHINE_HIDDEN);
         assert_int_equal(nb_machine_is_joining(&machine), c->is_joining);
 }
 
 /* In days after PKI_NOW; `since` 0: not overdue. */
 static enum nb_code overdue_since(struct nb_machine_state *machine, double now, int since) {
-        struct nb_overdue found;
+        struct nb_renewal found;
 
         machine->node.now = PKI_NOW + (time_t)(now * PKI_DAY);
         found = nb_renewal_judge(machine);
-        assert_int_equal(found.since, since == 0 ? 0 : PKI_NOW + since * PKI_DAY);
+        assert_int_equal(found.overdue_since, since == 0 ? 0 : PKI_NOW + since * PKI_DAY);
         assert_int_equal(found.reason[0] != '\0', since > 0);
         return found.code;
 }
@@ -87,15 +86,14 @@ static enum nb_code overdue_since(struct nb_machine_state *machine, double now, 
 /* kubelet, from 70 % of the validity; with k3s the refresh, when a third is left since the join. */
 static void somebody_renews(void **state) {
         struct nb_machine_state machine = { .kind = NB_MACHINE_JOINED };
-        time_t until;
         struct nb_present *present = &machine.node.present;
         struct pki_cert cert = pki_make(&(struct pki_options){
                 .dn = "CN=a", .not_before = PKI_NOW, .not_after = PKI_NOW + 10 * PKI_DAY });
 
         assert_int_equal(nb_certificates_parse(cert.pem, strlen(cert.pem), false, &present->chain),
                          0);
-        assert_int_equal(nb_machine_renewal(&machine, &until), PKI_NOW + 7 * PKI_DAY);
-        assert_int_equal(until, PKI_NOW + 9 * PKI_DAY);
+        assert_int_equal(nb_renewal_judge(&machine).from, PKI_NOW + 7 * PKI_DAY);
+        assert_int_equal(nb_renewal_judge(&machine).until, PKI_NOW + 9 * PKI_DAY);
         overdue_since(&machine, 0, 0);
         overdue_since(&machine, 9, 0);
         overdue_since(&machine, 9.1, 7);
@@ -103,8 +101,8 @@ static void somebody_renews(void **state) {
         present->has_record = true;
         NB_TEXT_COPY(present->record.join_method, "cacerts");
         NB_TEXT_COPY(present->record.joined_at, "2027-01-16T08:00:00Z");
-        assert_int_equal(nb_machine_renewal(&machine, &until), PKI_NOW + 7 * PKI_DAY);
-        assert_int_equal(until, PKI_NOW + 10 * PKI_DAY);
+        assert_int_equal(nb_renewal_judge(&machine).from, PKI_NOW + 7 * PKI_DAY);
+        assert_int_equal(nb_renewal_judge(&machine).until, PKI_NOW + 10 * PKI_DAY);
         overdue_since(&machine, 8.4, 0);
         assert_int_equal(overdue_since(&machine, 8.6, 7), NB_NONE);
         NB_TEXT_COPY(present->record.renewal_failure, "node-deleted");
@@ -112,7 +110,7 @@ static void somebody_renews(void **state) {
         NB_TEXT_COPY(present->record.renewal_failed_at, "2027-01-16T08:00:00Z");
         assert_int_equal(overdue_since(&machine, 2, 1), NB_NODE_DELETED);
         NB_TEXT_COPY(present->record.joined_at, "2027-01-19T08:00:00Z");
-        assert_int_equal(nb_machine_renewal(&machine, &until), PKI_NOW + 8 * PKI_DAY);
+        assert_int_equal(nb_renewal_judge(&machine).from, PKI_NOW + 8 * PKI_DAY);
         nb_machine_adopt_fields(&machine);
         assert_string_equal(nb_field_value(NB_FIELD_CLUSTER), "k3s");
         nb_log_field(NB_FIELD_CLUSTER, NULL);

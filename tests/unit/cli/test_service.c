@@ -109,8 +109,7 @@ static void finds_obstacle(void **state) {
         const struct obstacle_case *c = *state;
         struct nb_failure why = { .code = NB_INTERNAL };
 
-        assert_int_equal(nb_service_find_obstacle("no-such.service", &c->service, &c->gate, &why),
-                         c->code != NB_NONE);
+        nb_service_find_obstacle("no-such.service", &c->service, &c->gate, &why);
         assert_int_equal(why.code, c->code);
         if (c->detail && !strstr(why.detail, c->detail))
                 fail_msg("'%s' is not in '%s'", c->detail, why.detail);

@@ -121,6 +121,27 @@ static void standard_input_is_read_once(void **state) {
         (void)close(fds[0]);
 }
 
+static void a_terminal_is_read_until_its_end(void **state) {
+        struct nb_secret text = NB_SECRET_INIT;
+        int before = dup(STDIN_FILENO), fds[2];
+
+        assert_int_equal(nb_secret_init(&text, 64), 0);
+        assert_int_equal(pipe(fds), 0);
+        assert_true(dup2(fds[0], STDIN_FILENO) >= 0);
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(write(fds[1], "a\n", 2), 2);
+                assert_int_equal(nb_setup_read_terminal(&text, &f), 0);
+                assert_string_equal(text.data, i == 0 ? "a\n" : "a\na\n");
+        }
+        (void)close(fds[1]);
+        assert_int_equal(nb_setup_read_terminal(&text, &f), 0);
+        assert_int_equal(text.len, 4);
+        assert_true(dup2(before, STDIN_FILENO) >= 0);
+        (void)close(before);
+        (void)close(fds[0]);
+        nb_secret_done(&text);
+}
+
 /* --- Everything --- */
 
 static void expect_secret(enum nb_credential secret, const char *text) {
@@ -143,6 +164,7 @@ static void a_token_file_has_the_token(void **state) {
         expect_secret(NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, NULL);
         assert_int_equal(wanted.wait, NB_SETUP_WAIT_KUBELET);
         assert_int_equal(wanted.watch_ms, 300000);
+        assert_false(wanted.has_settings);
 }
 
 /* As with kubeadm: a token of its own for discovery, and the common one for the rest. */
@@ -164,7 +186,7 @@ static void a_token_in_a_document_becomes_a_credential(void **state) {
         assert_int_equal(nb_setup_take_inputs(&line, &f), 0);
         expect_secret(NB_CREDENTIAL_TOKEN, TOKEN);
         assert_string_equal(wanted.settings.node_name, "a");
-        assert_true(wanted.is_document);
+        assert_true(wanted.has_settings && wanted.is_document);
         assert_false(wanted.settings.has_discovery_token);
         assert_null(wanted.settings.tokens);
 }
@@ -226,6 +248,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(values_are_stored),
                 TEST(standard_input_is_read_once),
+                TEST(a_terminal_is_read_until_its_end),
                 TEST(a_token_file_has_the_token),
                 TEST(tokens_have_their_places),
                 TEST(a_token_in_a_document_becomes_a_credential),

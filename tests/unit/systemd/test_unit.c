@@ -169,6 +169,8 @@ static void is_at_rest(void **state) {
         const struct rest_case *c = *state;
 
         assert_int_equal(nb_unit_is_at_rest(&c->state), c->is_at_rest);
+        assert_true(nb_unit_is(&c->state, c->state.active));
+        assert_false(nb_unit_is(&c->state, "maintenance"));
 }
 
 /* systemd's clock may be ahead of that of a time namespace. */
