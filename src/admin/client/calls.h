@@ -28,6 +28,9 @@
 #define NB_CSRS_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 #define NB_CLUSTER_INFO_PATH "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 #define NB_NODES_PATH "/api/v1/nodes"
+#define NB_LEASES_PATH "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+#define NB_CLAIM_NAME_PREFIX "node-bootstrap-token-"
+#define NB_CLAIMS_PATH NB_LEASES_PATH "?labelSelector=node-bootstrap%2Fclaim%3Dtrue"
 
 /* --- One request --- */
 

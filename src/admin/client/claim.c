@@ -29,14 +29,6 @@ bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim) {
         return ret_claim->key[0] && ret_claim->token_uid[0];
 }
 
-void nb_claim_add_read(struct nb_plan *plan, const char *token_id) {
-        char path[NB_ADMIN_PATH_MAX], what[64];
-
-        snprintf(what, sizeof(what), "reading the claim of token %s", token_id);
-        snprintf(path, sizeof(path), NB_LEASES_PATH "/" NB_CLAIM_NAME_PREFIX "%s", token_id);
-        (void)nb_plan_read(plan, NB_READ_CLAIM, path, what);
-}
-
 int nb_claim_take(const struct nb_plan *plan, struct nb_admin *admin,
                   const struct nb_bootstrap_token *token, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_claim, struct nb_failure *f) {

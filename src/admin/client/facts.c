@@ -24,41 +24,32 @@ static void add_segment(char *path, const char *name, const char *end) {
                 snprintf(path + n, NB_ADMIN_PATH_MAX - n, "%s", end);
 }
 
-static void add_read(struct nb_plan *plan, enum nb_read read, const char *kind, const char *prefix,
-                     const char *name) {
-        char path[NB_ADMIN_PATH_MAX], what[NB_ADMIN_WHAT_MAX];
+/* The beginnings of a message and of the path, before the name of the object. */
+static const struct {
+        const char *what, *path;
+} reads[_NB_READ_N] = {
+        [NB_READ_REQUEST] = { "reading CSR ", NB_CSRS_PATH "/" },
+        [NB_READ_TOKEN] = { "reading the Secret " NB_TOKEN_SECRET_NAME_PREFIX,
+                            NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX },
+        [NB_READ_POLICY] = { "reading the ConfigMap ",
+                             "/api/v1/namespaces/kube-system/configmaps/" },
+        [NB_READ_RECORD] = { "reading the Secret ", NB_SECRETS_PATH "/" },
+        [NB_READ_NODE] = { "reading Node ", NB_NODES_PATH "/" },
+        [NB_READ_CLAIM] = { "reading the claim of token ",
+                            NB_LEASES_PATH "/" NB_CLAIM_NAME_PREFIX },
+};
 
-        snprintf(path, sizeof(path), "%s", prefix);
+void nb_facts_add(struct nb_plan *plan, enum nb_read read, const char *name) {
+        char path[NB_ADMIN_PATH_MAX], what[NB_ADMIN_WHAT_MAX], record[NB_NODE_RECORD_NAME_SIZE];
+
+        if (read == NB_READ_RECORD) {
+                nb_node_record_name(name, record);
+                name = record;
+        }
+        snprintf(path, sizeof(path), "%s", reads[read].path);
         add_segment(path, name, "");
-        snprintf(what, sizeof(what), "reading %s %s", kind, name);
+        snprintf(what, sizeof(what), "%s%s", reads[read].what, name);
         (void)nb_plan_read(plan, read, path, what);
-}
-
-void nb_facts_add_request(struct nb_plan *plan, const char *name) {
-        add_read(plan, NB_READ_REQUEST, "CSR", NB_CSRS_PATH "/", name);
-}
-
-void nb_facts_add_token(struct nb_plan *plan, const char *id) {
-        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
-
-        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        add_read(plan, NB_READ_TOKEN, "the Secret", NB_SECRETS_PATH "/", name);
-}
-
-void nb_facts_add_node(struct nb_plan *plan, const char *node) {
-        add_read(plan, NB_READ_NODE, "Node", NB_NODES_PATH "/", node);
-}
-
-void nb_facts_add_record(struct nb_plan *plan, const char *node) {
-        char name[NB_NODE_RECORD_NAME_SIZE];
-
-        nb_node_record_name(node, name);
-        add_read(plan, NB_READ_RECORD, "the Secret", NB_SECRETS_PATH "/", name);
-}
-
-void nb_facts_add_policy(struct nb_plan *plan) {
-        add_read(plan, NB_READ_POLICY, "the ConfigMap",
-                 "/api/v1/namespaces/kube-system/configmaps/", NB_POLICY_NAME);
 }
 
 /* Parses the answer. 1; 0: there is no such read or object. */
@@ -148,7 +139,7 @@ int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         int r;
 
-        nb_facts_add_policy(&plan);
+        nb_facts_add(&plan, NB_READ_POLICY, NB_POLICY_NAME);
         r = nb_plan_perform(&plan, admin, f);
         return r < 0 ? r : nb_facts_take_policy(&plan, admin, ret_policy, ret_flaw, f);
 }
@@ -160,12 +151,12 @@ const char *nb_facts_flaw(const struct nb_failure *flaw) {
 /* --- All facts --- */
 
 void nb_look_add(struct nb_plan *plan, const char *token_id, const char *node) {
-        nb_facts_add_policy(plan);
+        nb_facts_add(plan, NB_READ_POLICY, NB_POLICY_NAME);
         if (token_id[0])
-                nb_facts_add_token(plan, token_id);
+                nb_facts_add(plan, NB_READ_TOKEN, token_id);
         if (node[0]) {
-                nb_facts_add_record(plan, node);
-                nb_facts_add_node(plan, node);
+                nb_facts_add(plan, NB_READ_RECORD, node);
+                nb_facts_add(plan, NB_READ_NODE, node);
         }
 }
 

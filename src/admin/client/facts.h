@@ -28,13 +28,9 @@ enum nb_read {
 };
 _Static_assert(_NB_READ_N <= NB_PLAN_READS_MAX, "a place for each");
 
-/* Add a GET to a plan: of a request; of the Secret of a token; of the policy; of the record of a
- * node; of a Node. */
-void nb_facts_add_request(struct nb_plan *plan, const char *name);
-void nb_facts_add_token(struct nb_plan *plan, const char *id);
-void nb_facts_add_policy(struct nb_plan *plan);
-void nb_facts_add_record(struct nb_plan *plan, const char *node);
-void nb_facts_add_node(struct nb_plan *plan, const char *node);
+/* Adds a GET to a plan. `name` is that of the object; for a token and its claim, the ID of the
+ * token; for a record, the node. */
+void nb_facts_add(struct nb_plan *plan, enum nb_read read, const char *name);
 
 /* The answer of the GET. 1: read; 0: there is no GET or no object, or it has a flaw. A Secret that
  * is not a correct token cannot authenticate, so it is treated as if it did not exist; *ret_token

@@ -234,7 +234,7 @@ static int read_record(struct nb_admin *admin, struct enrollment *enrollment, bo
         struct nb_failure unusable = { 0 };
         int r;
 
-        nb_facts_add_record(&plan, enrollment->node);
+        nb_facts_add(&plan, NB_READ_RECORD, enrollment->node);
         r = nb_plan_perform(&plan, admin, f);
         if (r >= 0)
                 r = nb_facts_take_record(&plan, admin, enrollment->node, &enrollment->record,

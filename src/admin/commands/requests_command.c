@@ -401,7 +401,7 @@ static int try_request(struct requests *requests, const char *name, bool is_rehe
         if (!review)
                 return nb_failure_set_memory(f);
         request = &review->request;
-        nb_facts_add_request(&plan, name);
+        nb_facts_add(&plan, NB_READ_REQUEST, name);
         r = nb_plan_perform(&plan, admin, f);
         if (r >= 0)
                 r = nb_facts_take_request(&plan, admin, request, f);

@@ -291,7 +291,7 @@ int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct n
 
         /* A malformed request for a serving certificate needs no Node. */
         if (request->node[0] && !(request->kind == NB_NODE_REQUEST_SERVING && request->flaw[0]))
-                nb_facts_add_node(&plan, request->node);
+                nb_facts_add(&plan, NB_READ_NODE, request->node);
         r = nb_plan_perform(&plan, admin, f);
         if (r >= 0)
                 r = nb_facts_take_node(&plan, admin, &node, f);
@@ -349,7 +349,7 @@ static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_re
 
         nb_look_add(&plan, request->token_id, request->node);
         if (request->token_id[0])
-                nb_claim_add_read(&plan, request->token_id);
+                nb_facts_add(&plan, NB_READ_CLAIM, request->token_id);
         r = nb_plan_perform(&plan, admin, f);
         /* The record may require a proof, so --force must not override an answer without it. */
         if (r >= 0 && plan.reads[NB_READ_RECORD])

@@ -6,7 +6,6 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
-#include "admin/client/claim.h"
 #include "admin/frame/lease.h"
 #include "base/macro.h"
 #include "base/text.h"

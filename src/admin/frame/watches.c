@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
-#include "admin/client/claim.h"
 #include "admin/frame/controller.h"
 #include "admin/frame/enrolled.h"
 #include "base/macro.h"

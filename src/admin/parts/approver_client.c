@@ -341,15 +341,15 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         }
         record->is_waiting = false;
         if (!record->is_gone && nb_csr_name_is_usable(record->name))
-                nb_facts_add_request(plan, record->name);
+                nb_facts_add(plan, NB_READ_REQUEST, record->name);
         if (is_pending || !record->is_judged)
                 nb_look_add(plan, record->token_id, record->node);
         else {
-                nb_facts_add_token(plan, record->token_id);
+                nb_facts_add(plan, NB_READ_TOKEN, record->token_id);
                 if (record->node[0])
-                        nb_facts_add_node(plan, record->node);
+                        nb_facts_add(plan, NB_READ_NODE, record->node);
         }
-        nb_claim_add_read(plan, record->token_id);
+        nb_facts_add(plan, NB_READ_CLAIM, record->token_id);
         return 0;
 }
 

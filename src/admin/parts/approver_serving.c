@@ -28,7 +28,7 @@ static void wait_for_snapshot(struct nb_request_record *record) {
 static int begin_request(struct nb_request_record *record, struct nb_plan *plan) {
         record->is_waiting = false;
         if (nb_csr_name_is_usable(record->name))
-                nb_facts_add_request(plan, record->name);
+                nb_facts_add(plan, NB_READ_REQUEST, record->name);
         nb_look_add(plan, "", record->node);
         return 0;
 }

@@ -35,7 +35,7 @@ static void judges_the_claim(void **state) {
 
         nb_claim_add(&written, &row->token, "node-csr-x", row->key);
         assert_int_equal(written.n_writes, 1);
-        nb_claim_add_read(&read, token.id);
+        nb_facts_add(&read, NB_READ_CLAIM, token.id);
         answer(read.reads[NB_READ_CLAIM], "GET", PATH, row->status,
                row->status == 404 ? "{\"kind\":\"Status\",\"code\":404}"
                                   : written.writes[0]->body.data);
