@@ -191,14 +191,13 @@ void nb_look_done(struct nb_look *look) {
 }
 
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
-        int r = nb_admin_list(admin, "listing the Nodes", NB_NODES_PATH, nb_hosts_add_object, hosts,
-                              f);
+        int r = nb_admin_list(admin, "the Nodes", NB_NODES_PATH, nb_hosts_add_object, hosts, f);
 
         /* What was added last is found first: a message names the record before the claim. */
         hosts->is_incomplete |= r > 0;
         if (r >= 0)
-                r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                                  nb_hosts_add_object, hosts, f);
+                r = nb_admin_list(admin, "the enrolled nodes", NB_RECORDS_PATH, nb_hosts_add_object,
+                                  hosts, f);
         if (r < 0)
                 return r;
         hosts->is_incomplete |= r > 0;

@@ -316,7 +316,7 @@ static void print_difference(struct plan *plan, const struct nb_cluster *cluster
 
 /* --- Applying --- */
 
-static int apply_plan(struct nb_admin *admin, const struct plan *plan, struct nb_failure *f) {
+static int apply_plan(struct nb_admin *admin, struct plan *plan, struct nb_failure *f) {
         const bool is_new = !plan->found.root;
         char what[160], path[NB_ADMIN_PATH_MAX];
 

@@ -414,15 +414,15 @@ static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
 
         /* Without a key, the node does not need a proof. */
         if (r >= 0 && enroll->has_key)
-                r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                                  visit_key, enroll, f);
+                r = nb_admin_list(&enroll->admin, "the enrolled nodes", NB_RECORDS_PATH, visit_key,
+                                  enroll, f);
         if (r >= 0 && enroll->has_key)
                 r = nb_automatic_approval_refuse(&enroll->admin,
                                                  NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
                                                  enroll->is_forced, f);
         if (r >= 0 && enroll->wanted.sorted.n > 0)
-                r = nb_admin_list(&enroll->admin, "listing certificate signing requests",
-                                  NB_CSRS_PATH, visit_request, enroll, f);
+                r = nb_admin_list(&enroll->admin, "certificate signing requests", NB_CSRS_PATH,
+                                  visit_request, enroll, f);
         return r;
 }
 
@@ -537,7 +537,7 @@ static int print_record(void *userdata, struct nb_json *item) {
 
 int nb_enroll_list(struct nb_admin *admin, struct nb_failure *f) {
         bool is_showing = false;
-        int r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH, print_record,
+        int r = nb_admin_list(admin, "the enrolled nodes", NB_RECORDS_PATH, print_record,
                               &is_showing, f);
 
         return r < 0 ? r : 0;

@@ -160,8 +160,8 @@ static int collect(struct requests *requests, struct nb_failure *f) {
         if (r >= 0)
                 r = nb_known_read(&requests->admin, &requests->known, f);
         if (r >= 0)
-                r = nb_admin_list(&requests->admin, "listing certificate signing requests",
-                                  NB_CSRS_PATH, collect_request, requests, f);
+                r = nb_admin_list(&requests->admin, "certificate signing requests", NB_CSRS_PATH,
+                                  collect_request, requests, f);
         return r < 0 ? r : 0;
 }
 

@@ -195,9 +195,9 @@ static int keep_item(void *userdata, struct nb_json *json) {
 
 int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_failure *f) {
         static const char *const lists[][2] = {
-                { "listing the tokens", NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY },
-                { "listing the enrolled nodes", NB_RECORDS_PATH },
-                { "listing the claims of tokens", NB_CLAIMS_PATH },
+                { "the tokens", NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY },
+                { "the enrolled nodes", NB_RECORDS_PATH },
+                { "the claims of tokens", NB_CLAIMS_PATH },
         };
         int r = nb_facts_read_policy(admin, &ret_known->policy, &ret_known->policy_flaw, f);
 
@@ -326,8 +326,8 @@ static int find_approved(void *userdata, struct nb_json *item) {
 
 static int look_for_user(struct nb_admin *admin, struct nb_review *review, bool is_forced,
                          struct nb_failure *f) {
-        int r = nb_admin_list(admin, "listing certificate signing requests", NB_CSRS_PATH,
-                              find_approved, review, f);
+        int r = nb_admin_list(admin, "certificate signing requests", NB_CSRS_PATH, find_approved,
+                              review, f);
 
         if (r > 0 && review->facts.claim != NB_CLAIM_OTHER && !is_forced)
                 return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,

@@ -60,9 +60,8 @@ static int list_secret(void *userdata, struct nb_json *item) {
 
 int nb_token_list(struct nb_admin *admin, struct nb_failure *f) {
         bool has_header = false;
-        int r = nb_admin_list(admin, "listing the tokens",
-                              NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret,
-                              &has_header, f);
+        int r = nb_admin_list(admin, "the tokens", NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY,
+                              list_secret, &has_header, f);
 
         return r < 0 ? r : 0;
 }
@@ -138,7 +137,7 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (revocation.node)
-                r = nb_admin_list(&admin, "listing the tokens",
+                r = nb_admin_list(&admin, "the tokens",
                                   NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
                                   &revocation, f);
         if (r >= 0 && revocation.node && revocation.n == 0)
