@@ -378,7 +378,7 @@ int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0 && server && nb_url_parse(server, strlen(server), &url) < 0)
                 return nb_admin_refuse_word("'--server' to be https://HOST[:PORT]", server, f);
         if (r >= 0)
-                r = nb_admin_connect(&admin.place, &admin, f);
+                r = nb_admin_connect(&admin, f);
         if (r < 0)
                 return r;
         *cluster = admin.cluster;

@@ -410,7 +410,7 @@ static int visit_lines(struct enroll *enroll, const char *text, bool is_adding,
 }
 
 static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
-        int r = nb_admin_connect(&enroll->admin.place, &enroll->admin, f);
+        int r = nb_admin_connect(&enroll->admin, f);
 
         /* Without a key, the node does not need a proof. */
         if (r >= 0 && enroll->has_key)
@@ -571,7 +571,7 @@ static int for_each_node(struct nb_options *options,
         for (int i = 0; i < n && r >= 0; i++)
                 r = nb_admin_verify_node(options->argv[i], f);
         if (r >= 0)
-                r = nb_admin_connect(&admin.place, &admin, f);
+                r = nb_admin_connect(&admin, f);
         for (int i = 0; i < n && r >= 0; i++)
                 r = run(&admin, options->argv[i], f);
         return r;

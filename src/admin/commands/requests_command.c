@@ -155,7 +155,7 @@ static int collect_request(void *userdata, struct nb_json *item) {
 }
 
 static int collect(struct requests *requests, struct nb_failure *f) {
-        int r = nb_admin_connect(&requests->admin.place, &requests->admin, f);
+        int r = nb_admin_connect(&requests->admin, f);
 
         if (r >= 0)
                 r = nb_known_read(&requests->admin, &requests->known, f);
@@ -563,7 +563,7 @@ static int decide(struct requests *requests, char **names, int n, struct nb_fail
                     nb_token_verify(names[i], strlen(names[i])) >= 0)
                         return nb_admin_refuse_word("the name of a certificate signing request",
                                                     names[i], f);
-        r = nb_admin_connect(&requests->admin.place, &requests->admin, f);
+        r = nb_admin_connect(&requests->admin, f);
         for (int i = 0; i < 2 * n && r >= 0; i++)
                 r = decide_request(requests, names[i % n], i < n, f);
         return r;

@@ -133,7 +133,7 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (revocation.node)
                 r = nb_admin_verify_node(revocation.node, f);
         if (r >= 0)
-                r = nb_admin_connect(&admin.place, &admin, f);
+                r = nb_admin_connect(&admin, f);
         if (r < 0)
                 return r;
         if (revocation.node)

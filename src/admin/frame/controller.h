@@ -333,7 +333,6 @@ void nb_controller_list_tokens(struct nb_controller *controller);
 void nb_controller_drop_records(struct nb_controller *controller);
 
 /* Runs until a stop is requested (0), or the credential cannot be used. Does not return before. */
-int nb_controller_run(struct nb_controller *controller, const struct nb_admin_place *place,
-                      struct nb_failure *f);
+int nb_controller_run(struct nb_controller *controller, struct nb_failure *f);
 
 void nb_controller_end(struct nb_controller *controller);
