@@ -23,8 +23,9 @@ static const char *const kinds[] = {
 
 /* A pending request that is selected. */
 struct row {
-        struct nb_record record; /* key: the name */
-        time_t created;
+        struct nb_record record;  /* key: creation and name, so that the oldest one is the first */
+        struct nb_review *review; /* of the first ones, at most `limit`; otherwise NULL */
+        const char *name;         /* in the key */
 };
 
 /* All rows of one requestor. */
@@ -47,17 +48,19 @@ struct requests {
         bool is_forced, is_denying;
         struct nb_known known;
         struct nb_records rows, groups;
-        struct nb_sorted shown; /* the oldest ones, at most `limit` */
         size_t limit;
         struct nb_failure failure; /* the first one that concerns one row */
 };
 
+static struct row *row_at(const struct requests *requests, size_t i) {
+        return nb_records_at(&requests->rows, i);
+}
+
 static void requests_done(struct requests *requests) {
         nb_admin_done(&requests->admin);
         nb_known_done(&requests->known);
-        for (size_t i = 0; i < requests->shown.n; i++)
-                nb_review_free(requests->shown.items[i]);
-        free(requests->shown.items);
+        for (size_t i = 0; i < requests->rows.sorted.n; i++)
+                nb_review_free(row_at(requests, i)->review);
         for (size_t i = 0; i < requests->groups.sorted.n; i++) {
                 struct group *group = nb_records_at(&requests->groups, i);
 
@@ -69,38 +72,39 @@ static void requests_done(struct requests *requests) {
 
 /* --- Collecting --- */
 
-static int compare_reviews(const void *one, const void *other) {
-        const struct nb_node_request *a = &((const struct nb_review *)one)->request,
-                                     *b = &((const struct nb_review *)other)->request;
-
-        return a->created != b->created ? (a->created > b->created) - (a->created < b->created)
-                                        : strcmp(a->name, b->name);
-}
-
 /* Keeps the review if it is among the oldest ones. */
-static int keep_shown(struct requests *requests, struct nb_review **review, struct nb_failure *f) {
-        struct nb_sorted *shown = &requests->shown;
+static int keep_row(struct requests *requests, struct nb_review **review, struct nb_failure *f) {
+        const struct nb_node_request *request = &(*review)->request;
+        char created[NB_RFC3339_SIZE], key[sizeof(created) + sizeof(request->name)];
+        struct row *row, *last;
 
-        if (nb_sorted_add(shown, compare_reviews, *review) < 0)
+        nb_time_format(request->created, created);
+        snprintf(key, sizeof(key), "%s %s", created, request->name);
+        row = nb_records_put(&requests->rows, key, sizeof(*row));
+        if (!row)
                 return nb_failure_set_memory(f);
-        TAKE(*review);
-        if (shown->n > requests->limit)
-                nb_review_free(shown->items[--shown->n]);
+        row->name = row->record.key + strlen(created) + 1;
+        nb_review_free(row->review);
+        row->review = TAKE(*review);
+        if (requests->rows.sorted.n <= requests->limit)
+                return 0;
+        last = row_at(requests, requests->limit);
+        if (strcmp(row->record.key, last->record.key) > 0)
+                last = row;
+        nb_review_free(TAKE(last->review));
         return 0;
 }
 
 static int count_review(struct requests *requests, const struct nb_review *review,
                         struct nb_failure *f) {
         const struct nb_node_request *request = &review->request;
-        struct row *row = nb_records_put(&requests->rows, request->name, sizeof(*row));
         struct group *group = nb_records_put(&requests->groups, request->username, sizeof(*group));
         struct count *count = group ? nb_records_put(&group->verdicts, review->verdict,
                                                      sizeof(*count))
                                     : NULL;
 
-        if (!row || !count)
+        if (!count)
                 return nb_failure_set_memory(f);
-        row->created = request->created;
         if (group->n++ == 0 || request->created < group->oldest)
                 group->oldest = request->created;
         count->n++;
@@ -151,7 +155,7 @@ static int collect_request(void *userdata, struct nb_json *item) {
         if (r < 0 || !is_selected(requests, review))
                 return r;
         r = count_review(requests, review, item->f);
-        return r < 0 ? r : keep_shown(requests, &review, item->f);
+        return r < 0 ? r : keep_row(requests, &review, item->f);
 }
 
 static int collect(struct requests *requests, struct nb_failure *f) {
@@ -262,22 +266,13 @@ static void print_summary(struct requests *requests) {
                 printf("%zu other requestors: %zu pending\n", groups->n - SUMMARY_MAX, n_other);
 }
 
-static int compare_ages(const void *one, const void *other) {
-        const struct row *const *a = one, *const *b = other;
-
-        return ((*a)->created > (*b)->created) - ((*a)->created < (*b)->created);
-}
-
 /* A name with a line break could look like the name of another request. */
-static void print_names(struct requests *requests, size_t limit) {
-        struct nb_sorted *rows = &requests->rows.sorted;
+static void print_names(const struct requests *requests, size_t limit) {
         size_t n_hidden = 0;
 
-        if (rows->n > 0)
-                qsort(rows->items, rows->n, sizeof(void *), compare_ages);
-        for (size_t i = 0; i < rows->n && i < limit; i++) {
+        for (size_t i = 0; i < requests->rows.sorted.n && i < limit; i++) {
                 char quoted[NB_TEXT_QUOTED_SIZE];
-                const char *name = ((const struct row *)rows->items[i])->record.key;
+                const char *name = row_at(requests, i)->name;
 
                 if (plain(name, quoted) == name)
                         puts(name);
@@ -293,7 +288,8 @@ static void print_names(struct requests *requests, size_t limit) {
 }
 
 static int print_requests(struct requests *requests, struct nb_failure *f) {
-        const size_t n_rows = requests->rows.sorted.n, n_shown = requests->shown.n;
+        const size_t n_rows = requests->rows.sorted.n,
+                     n_shown = n_rows < requests->limit ? n_rows : requests->limit;
         const bool is_json = requests->output != NULL;
         int r = 0;
 
@@ -307,7 +303,7 @@ static int print_requests(struct requests *requests, struct nb_failure *f) {
                        "REQUESTOR", "VERDICT", "");
         }
         for (size_t i = 0; i < n_shown && r >= 0; i++) {
-                struct nb_review *review = requests->shown.items[i];
+                struct nb_review *review = row_at(requests, i)->review;
 
                 r = requests->reason ? 0 : judge_row(requests, review, f);
                 if (r >= 0 && is_json)
@@ -456,9 +452,8 @@ static int decide_selected(struct requests *requests, size_t n_expected, struct 
                                       "expected %zu requests, found %zu; nothing was decided",
                                       n_expected, rows->sorted.n);
         for (size_t i = 0; n_expected > 0 && i < 2 * n_expected && r >= 0; i++) {
-                const struct row *row = nb_records_at(rows, i % n_expected);
-
-                r = decide_request(requests, row->record.key, i < n_expected, f);
+                r = decide_request(requests, row_at(requests, i % n_expected)->name, i < n_expected,
+                                   f);
                 /* It was deleted, or its name is above the limits. */
                 if (r < 0 && f->code == NB_ADMIN_MISSING) {
                         nb_failure_clear(f);
