@@ -420,7 +420,7 @@ static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
                 r = nb_automatic_approval_refuse(&enroll->admin,
                                                  NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
                                                  enroll->is_forced, f);
-        if (r >= 0 && enroll->wanted.sorted.n > 0)
+        if (r >= 0 && enroll->wanted.n > 0)
                 r = nb_admin_list(&enroll->admin, "certificate signing requests", NB_CSRS_PATH,
                                   visit_request, enroll, f);
         return r;

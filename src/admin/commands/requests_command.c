@@ -59,9 +59,9 @@ static struct row *row_at(const struct requests *requests, size_t i) {
 static void requests_done(struct requests *requests) {
         nb_admin_done(&requests->admin);
         nb_known_done(&requests->known);
-        for (size_t i = 0; i < requests->rows.sorted.n; i++)
+        for (size_t i = 0; i < requests->rows.n; i++)
                 nb_review_free(row_at(requests, i)->review);
-        for (size_t i = 0; i < requests->groups.sorted.n; i++) {
+        for (size_t i = 0; i < requests->groups.n; i++) {
                 struct group *group = nb_records_at(&requests->groups, i);
 
                 nb_records_done(&group->verdicts);
@@ -86,7 +86,7 @@ static int keep_row(struct requests *requests, struct nb_review **review, struct
         row->name = row->record.key + strlen(created) + 1;
         nb_review_free(row->review);
         row->review = TAKE(*review);
-        if (requests->rows.sorted.n <= requests->limit)
+        if (requests->rows.n <= requests->limit)
                 return 0;
         last = row_at(requests, requests->limit);
         if (strcmp(row->record.key, last->record.key) > 0)
@@ -240,7 +240,7 @@ static void print_group(const struct group *group, time_t now) {
 
         nb_duration_format(now > group->oldest ? (uint64_t)(now - group->oldest) * 1000 : 0, age);
         printf("%s: %zu pending, oldest %s", plain(group->record.key, user), group->n, age);
-        for (size_t i = 0; i < group->verdicts.sorted.n; i++) {
+        for (size_t i = 0; i < group->verdicts.n; i++) {
                 const struct count *count = nb_records_at(&group->verdicts, i);
 
                 printf("%s %zu %s", i == 0 ? ":" : ",", count->n, count->record.key);
@@ -249,7 +249,7 @@ static void print_group(const struct group *group, time_t now) {
 }
 
 static void print_summary(struct requests *requests) {
-        struct nb_sorted *groups = &requests->groups.sorted;
+        struct nb_records *groups = &requests->groups;
         const time_t now = nb_admin_time(&requests->admin);
         size_t n_other = 0;
 
@@ -270,7 +270,7 @@ static void print_summary(struct requests *requests) {
 static void print_names(const struct requests *requests, size_t limit) {
         size_t n_hidden = 0;
 
-        for (size_t i = 0; i < requests->rows.sorted.n && i < limit; i++) {
+        for (size_t i = 0; i < requests->rows.n && i < limit; i++) {
                 char quoted[NB_TEXT_QUOTED_SIZE];
                 const char *name = row_at(requests, i)->name;
 
@@ -288,7 +288,7 @@ static void print_names(const struct requests *requests, size_t limit) {
 }
 
 static int print_requests(struct requests *requests, struct nb_failure *f) {
-        const size_t n_rows = requests->rows.sorted.n,
+        const size_t n_rows = requests->rows.n,
                      n_shown = n_rows < requests->limit ? n_rows : requests->limit;
         const bool is_json = requests->output != NULL;
         int r = 0;
@@ -447,10 +447,10 @@ static int decide_selected(struct requests *requests, size_t n_expected, struct 
                 *f = requests->failure;
                 return -EPROTO;
         }
-        if (rows->sorted.n != n_expected)
+        if (rows->n != n_expected)
                 return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
                                       "expected %zu requests, found %zu; nothing was decided",
-                                      n_expected, rows->sorted.n);
+                                      n_expected, rows->n);
         for (size_t i = 0; n_expected > 0 && i < 2 * n_expected && r >= 0; i++) {
                 r = decide_request(requests, row_at(requests, i % n_expected)->name, i < n_expected,
                                    f);

@@ -115,7 +115,7 @@ static struct pending find_pending(const struct nb_controller *controller) {
         struct pending pending = { 0 };
 
         for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N; kind++)
-                for (size_t i = 0; i < controller->requests[kind].sorted.n; i++) {
+                for (size_t i = 0; i < controller->requests[kind].n; i++) {
                         const struct nb_request_record *record = nb_records_at(
                                 &controller->requests[kind], i);
 
@@ -182,12 +182,12 @@ static void put_state(struct nb_buffer *text, const struct nb_controller *contro
         const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_CLIENT];
         size_t n_tokens[3] = { 0 }, n_claims = 0;
 
-        for (size_t i = 0; i < controller->tokens.sorted.n; i++) {
+        for (size_t i = 0; i < controller->tokens.n; i++) {
                 const struct nb_token_record *token = nb_records_at(&controller->tokens, i);
 
                 n_tokens[token->node[0] ? 0 : token->is_enrolled ? 1 : 2]++;
         }
-        for (size_t i = 0; i < requests->sorted.n; i++) {
+        for (size_t i = 0; i < requests->n; i++) {
                 const struct nb_request_record *request = nb_records_at(requests, i);
 
                 n_claims += request->claimed_uid[0] != '\0';
@@ -309,7 +309,7 @@ static void report_status(const struct nb_controller *controller) {
                                                                    : "Standby",
                               pending.n[NB_NODE_REQUEST_CLIENT] +
                                       pending.n[NB_NODE_REQUEST_SERVING],
-                              controller->tokens.sorted.n,
+                              controller->tokens.n,
                               kinds[NB_NODE_REQUEST_CLIENT].decisions[0] +
                                       kinds[NB_NODE_REQUEST_SERVING].decisions[0]);
 }

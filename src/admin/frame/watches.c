@@ -186,8 +186,8 @@ _Static_assert(_WATCHED_N + _NB_CONTROLLER_LISTS_N <= NB_CONTROLLER_WATCHES_MAX,
 
 static void drop_all(struct nb_records *records,
                      void (*drop)(void *userdata, struct nb_record *record), void *userdata) {
-        while (records->sorted.n > 0)
-                drop(userdata, nb_records_at(records, records->sorted.n - 1));
+        while (records->n > 0)
+                drop(userdata, nb_records_at(records, records->n - 1));
         nb_records_done(records);
 }
 

@@ -49,13 +49,12 @@ static int compare_age(const void *a, const void *b) {
 }
 
 ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t max) {
-        _cleanup_(nb_freep) struct nb_token_record **wanted = calloc(tokens->sorted.n + 1,
-                                                                     sizeof(void *));
+        _cleanup_(nb_freep) struct nb_token_record **wanted = calloc(tokens->n + 1, sizeof(void *));
         size_t n = 0;
 
         if (!wanted)
                 return -ENOMEM;
-        for (size_t i = 0; i < tokens->sorted.n; i++) {
+        for (size_t i = 0; i < tokens->n; i++) {
                 struct nb_token_record *token = nb_records_at(tokens, i);
 
                 token->is_wanted = token->signature[0] &&
@@ -106,7 +105,7 @@ ssize_t nb_signatures_plan(const struct nb_records *tokens, struct nb_json *clus
                 if (!token || !token->is_wanted)
                         n += put_change(&writer, key, NULL);
         }
-        for (size_t i = 0; i < tokens->sorted.n; i++) {
+        for (size_t i = 0; i < tokens->n; i++) {
                 const struct nb_token_record *token = nb_records_at(tokens, i);
                 const char *found;
                 char path[64];
