@@ -17,31 +17,19 @@ static const char *const kind_names[_NB_NODE_REQUEST_KIND_N] = {
         [NB_NODE_REQUEST_SERVING] = "serving",
 };
 
-enum decision {
-        DECISION_APPROVED,
-        DECISION_DENIED,
-        DECISION_PENDING,
-};
-
-static const char *const decision_names[] = {
-        [DECISION_APPROVED] = "approved",
-        [DECISION_DENIED] = "denied",
-        [DECISION_PENDING] = "pending",
-};
-
 /* In seconds. creationTimestamp has whole seconds. */
 static const unsigned bucket_ends[NB_METRICS_BUCKETS_N] = { 1, 2, 5, 10, 30, 60, 300, 1800, 7200 };
 
 /* --- Counting --- */
 
-static enum decision decision_of(const struct nb_controller *controller,
-                                 enum nb_node_request_kind kind, unsigned reason) {
+static const char *decision_of(const struct nb_controller *controller,
+                               enum nb_node_request_kind kind, unsigned reason) {
         if (reason == 0)
-                return DECISION_APPROVED;
+                return "approved";
         return kind == NB_NODE_REQUEST_CLIENT && controller->settings.is_denying &&
                                nb_reason_verdict((enum nb_reason)reason) == NB_VERDICT_REFUSE
-                       ? DECISION_DENIED
-                       : DECISION_PENDING;
+                       ? "denied"
+                       : "pending";
 }
 
 static void count_duration(struct nb_kind_metrics *metrics, time_t created, time_t now) {
@@ -63,7 +51,7 @@ void nb_metrics_decide(struct nb_request_record *record, unsigned reason) {
                 return;
         record->counted |= 1U << reason;
         metrics->decisions[reason]++;
-        if (decision_of(controller, record->kind, reason) != DECISION_PENDING)
+        if (strcmp(decision_of(controller, record->kind, reason), "pending") != 0)
                 count_duration(metrics, record->created, nb_admin_time(&controller->admin));
 }
 
@@ -148,7 +136,7 @@ static void put_decisions(struct nb_buffer *text, const struct nb_controller *co
                 nb_buffer_printf(
                         text,
                         PREFIX "decisions_total{kind=\"%s\",decision=\"%s\",reason=\"%s\"} %llu\n",
-                        kind_names[kind], decision_names[decision_of(controller, kind, i)],
+                        kind_names[kind], decision_of(controller, kind, i),
                         nb_controller_reason(kind, i),
                         controller->metrics.kinds[kind].decisions[i]);
 }
