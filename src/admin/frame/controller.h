@@ -287,7 +287,6 @@ void nb_requests_on_serving_list(void *userdata, bool is_complete);
 /* For the watch of tokens. */
 void nb_tokens_on_object(void *userdata, struct nb_json *object, enum nb_change change);
 void nb_tokens_on_list(void *userdata, bool is_complete);
-void nb_tokens_drop(void *userdata, struct nb_record *record);
 
 /* One flow for what follows all decisions: a fleet that was approved has one turn in each round, so
  * it does not delay the next request. */
@@ -319,9 +318,6 @@ void nb_controller_drop_request(struct nb_request_record *record);
  * any. */
 void nb_controller_wake(struct nb_controller *controller, enum nb_fact fact, const char *token_id,
                         const char *node);
-
-/* Whether the watch is one of requests. */
-bool nb_controller_is_of_requests(const struct nb_watch *watch);
 
 /* The watches that the parts of this controller need. */
 void nb_controller_add_watches(struct nb_controller *controller);

@@ -36,7 +36,7 @@ static bool is_informed(const struct nb_controller *controller) {
         for (size_t i = 0; i < controller->n_watches; i++) {
                 const struct nb_watch *watch = &controller->watches[i];
 
-                if ((!controller->is_leading || nb_controller_is_of_requests(watch)) &&
+                if ((!controller->is_leading || watch->kind->on_object == nb_requests_on_object) &&
                     !nb_watch_is_current(watch))
                         return false;
         }
