@@ -7,7 +7,6 @@
 #include "admin/client/facts.h"
 #include "admin/client/records.h"
 #include "admin/commands/admin_commands.h"
-#include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
@@ -174,39 +173,32 @@ static bool read_item(struct nb_json *item, struct nb_node_record *ret_record,
 
 /* Two machines with one key could ask for each other's certificates. */
 struct owner {
-        struct nb_record record; /* key: the SHA-256 of the public key */
+        struct nb_record record; /* key: the fingerprint of the public key */
         char node[NB_NODE_NAME_MAX + 1];
 };
 
-/* NB_ADMIN_EXISTS if another node has the key. */
-static int keep_owner(struct enroll *enroll, const uint8_t key_id[static NB_SHA256_SIZE],
-                      const char *node, struct nb_failure *f) {
-        char digits[2 * NB_SHA256_SIZE + 1];
+/* The node that has the key: this one, if there was none. NULL without memory. */
+static const char *find_owner(struct enroll *enroll, const uint8_t key_id[static NB_SHA256_SIZE],
+                              const char *node) {
+        char fingerprint[NB_PIN_TEXT_SIZE];
         struct owner *owner;
 
-        nb_hex_encode(key_id, NB_SHA256_SIZE, digits);
-        owner = nb_records_put(&enroll->keys, digits, sizeof(*owner));
-        if (!owner)
-                return nb_failure_set_memory(f);
-        if (!owner->node[0])
+        nb_pin_format(key_id, fingerprint);
+        owner = nb_records_put(&enroll->keys, fingerprint, sizeof(*owner));
+        if (owner && !owner->node[0])
                 NB_TEXT_COPY(owner->node, node);
-        if (strcmp(owner->node, node) != 0)
-                return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
-                                      "node %s is enrolled with this key; each machine needs its "
-                                      "own",
-                                      owner->node);
-        return 0;
+        return owner ? owner->node : NULL;
 }
 
 /* A record that cannot be read allows nothing, so it is passed over. */
 static int visit_key(void *userdata, struct nb_json *item) {
-        struct nb_failure ignored = { 0 }, taken = { 0 };
+        struct nb_failure ignored = { 0 };
         struct nb_node_record record = { 0 };
-        int r = 0;
 
-        if (read_item(item, &record, &ignored) && record.public_key[0])
-                r = keep_owner(userdata, record.key_id, record.node, &taken);
-        return r < 0 && taken.code != NB_ADMIN_EXISTS ? nb_failure_set_memory(item->f) : 0;
+        if (!read_item(item, &record, &ignored) || !record.public_key[0])
+                return 0;
+        return find_owner(userdata, record.key_id, record.node) ? 0
+                                                                : nb_failure_set_memory(item->f);
 }
 
 /* Replaces the names of one kind in the record, if there is an option for them. */
@@ -281,14 +273,21 @@ static int write_record(struct nb_admin *admin, struct enrollment *enrollment,
 static int add_node(struct enroll *enroll, struct enrollment *enrollment, struct nb_failure *f) {
         struct nb_node_record *record = &enrollment->record;
         const bool has_key = enrollment_has_key(enrollment);
+        const char *owner = enrollment->node;
         int r = enrollment->wanted ? take_wanted(enroll, enrollment, f) : 1;
 
         if (r <= 0)
                 return r;
         if (has_key)
-                r = keep_owner(enroll, enrollment->key_id, enrollment->node, f);
-        if (r >= 0)
-                r = read_record(&enroll->admin, enrollment, enrollment->is_forced && has_key, f);
+                owner = find_owner(enroll, enrollment->key_id, enrollment->node);
+        if (!owner)
+                return nb_failure_set_memory(f);
+        if (strcmp(owner, enrollment->node) != 0)
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
+                                      "node %s is enrolled with this key; each machine needs its "
+                                      "own",
+                                      owner);
+        r = read_record(&enroll->admin, enrollment, enrollment->is_forced && has_key, f);
         if (r < 0)
                 return r;
         if (has_key && record->public_key[0] && !enrollment->is_forced &&
@@ -514,7 +513,7 @@ static int remove_node(struct nb_admin *admin, const char *node, struct nb_failu
 
 static int print_record(void *userdata, struct nb_json *item) {
         const bool *is_showing = userdata;
-        char digits[2 * NB_SHA256_SIZE + 1], name[254];
+        char fingerprint[NB_PIN_TEXT_SIZE], name[254];
         struct nb_node_record record = { 0 };
         struct nb_failure flaw = { 0 };
 
@@ -527,11 +526,10 @@ static int print_record(void *userdata, struct nb_json *item) {
                 printf("%-30s removed %s\n", record.node, record.removed_text);
                 return 0;
         }
-        nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
-        printf("%-30s %s%s%s%s%s%s\n%s", record.node, record.public_key[0] ? "sha256:" : "no key",
-               record.public_key[0] ? digits : "", record.addresses[0] ? " " : "", record.addresses,
-               record.dns_names[0] ? " " : "", record.dns_names,
-               *is_showing ? record.public_key : "");
+        nb_pin_format(record.key_id, fingerprint);
+        printf("%-30s %s%s%s%s%s\n%s", record.node, record.public_key[0] ? fingerprint : "no key",
+               record.addresses[0] ? " " : "", record.addresses, record.dns_names[0] ? " " : "",
+               record.dns_names, *is_showing ? record.public_key : "");
         return 0;
 }
 
