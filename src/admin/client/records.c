@@ -21,10 +21,6 @@ static bool find_place(const struct nb_records *records, const char *key, size_t
                strcmp(((const struct nb_record *)records->items[low])->key, key) == 0;
 }
 
-void *nb_records_at(const struct nb_records *records, size_t i) {
-        return records->items[i];
-}
-
 void *nb_records_find(const struct nb_records *records, const char *key) {
         size_t i;
 

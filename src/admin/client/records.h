@@ -19,15 +19,11 @@ struct nb_record {
         uint32_t generation;
 };
 
-/* Sorted by their keys. */
 struct nb_records {
-        void **items;
+        void **items; /* each begins with a struct nb_record; sorted by their keys */
         size_t n, allocated;
         uint32_t generation;
 };
-
-/* The record at this index, for all below records->n. */
-void *nb_records_at(const struct nb_records *records, size_t i);
 
 /* NULL if there is none. */
 void *nb_records_find(const struct nb_records *records, const char *key);

@@ -141,7 +141,7 @@ static int take_event(struct nb_watch *watch, char *line, size_t len, struct nb_
         object.r = json.r;
         if (!type || !object.root) {
                 nb_json_refuse(&object, "object", "an event", NULL);
-                return object.r < 0 ? object.r : -EBADMSG;
+                return object.r;
         }
         nb_json_copy(&object, "metadata.resourceVersion", watch->version, sizeof(watch->version));
         if (object.r >= 0)

@@ -53,7 +53,7 @@ struct requests {
 };
 
 static struct row *row_at(const struct requests *requests, size_t i) {
-        return nb_records_at(&requests->rows, i);
+        return requests->rows.items[i];
 }
 
 static void requests_done(struct requests *requests) {
@@ -62,7 +62,7 @@ static void requests_done(struct requests *requests) {
         for (size_t i = 0; i < requests->rows.n; i++)
                 nb_review_free(row_at(requests, i)->review);
         for (size_t i = 0; i < requests->groups.n; i++) {
-                struct group *group = nb_records_at(&requests->groups, i);
+                struct group *group = requests->groups.items[i];
 
                 nb_records_done(&group->verdicts);
         }
@@ -241,7 +241,7 @@ static void print_group(const struct group *group, time_t now) {
         nb_duration_format(now > group->oldest ? (uint64_t)(now - group->oldest) * 1000 : 0, age);
         printf("%s: %zu pending, oldest %s", plain(group->record.key, user), group->n, age);
         for (size_t i = 0; i < group->verdicts.n; i++) {
-                const struct count *count = nb_records_at(&group->verdicts, i);
+                const struct count *count = group->verdicts.items[i];
 
                 printf("%s %zu %s", i == 0 ? ":" : ",", count->n, count->record.key);
         }

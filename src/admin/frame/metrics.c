@@ -104,8 +104,8 @@ static struct pending find_pending(const struct nb_controller *controller) {
 
         for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N; kind++)
                 for (size_t i = 0; i < controller->requests[kind].n; i++) {
-                        const struct nb_request_record *record = nb_records_at(
-                                &controller->requests[kind], i);
+                        const struct nb_request_record *record =
+                                controller->requests[kind].items[i];
 
                         if (record->state != NB_CSR_STATE_PENDING)
                                 continue;
@@ -171,12 +171,12 @@ static void put_state(struct nb_buffer *text, const struct nb_controller *contro
         size_t n_tokens[3] = { 0 }, n_claims = 0;
 
         for (size_t i = 0; i < controller->tokens.n; i++) {
-                const struct nb_token_record *token = nb_records_at(&controller->tokens, i);
+                const struct nb_token_record *token = controller->tokens.items[i];
 
                 n_tokens[token->node[0] ? 0 : token->is_enrolled ? 1 : 2]++;
         }
         for (size_t i = 0; i < requests->n; i++) {
-                const struct nb_request_record *request = nb_records_at(requests, i);
+                const struct nb_request_record *request = requests->items[i];
 
                 n_claims += request->claimed_uid[0] != '\0';
         }

@@ -199,8 +199,7 @@ void nb_controller_wake(struct nb_controller *controller, enum nb_fact fact, con
         }
         for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N && !token_id; kind++)
                 for (size_t i = 0; i < controller->requests[kind].n; i++) {
-                        struct nb_request_record *record = nb_records_at(
-                                &controller->requests[kind], i);
+                        struct nb_request_record *record = controller->requests[kind].items[i];
 
                         if (!node || strcmp(record->node, node) == 0)
                                 wake_request(record, fact);

@@ -184,7 +184,7 @@ void nb_controller_drop_records(struct nb_controller *controller) {
                 struct nb_records *requests = &controller->requests[i];
 
                 while (requests->n > 0)
-                        nb_controller_drop_request(nb_records_at(requests, requests->n - 1));
+                        nb_controller_drop_request(requests->items[requests->n - 1]);
                 nb_records_done(requests);
         }
         nb_records_done(&controller->tokens);

@@ -55,7 +55,7 @@ ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t
         if (!wanted)
                 return -ENOMEM;
         for (size_t i = 0; i < tokens->n; i++) {
-                struct nb_token_record *token = nb_records_at(tokens, i);
+                struct nb_token_record *token = tokens->items[i];
 
                 token->is_wanted = token->signature[0] &&
                                    !nb_bootstrap_token_is_expired(token->expires, now);
@@ -106,7 +106,7 @@ ssize_t nb_signatures_plan(const struct nb_records *tokens, struct nb_json *clus
                         n += put_change(&writer, key, NULL);
         }
         for (size_t i = 0; i < tokens->n; i++) {
-                const struct nb_token_record *token = nb_records_at(tokens, i);
+                const struct nb_token_record *token = tokens->items[i];
                 const char *found;
                 char path[64];
 
