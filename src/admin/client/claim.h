@@ -28,7 +28,7 @@ bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim);
 
 /* What the GET of the claim (NB_READ_CLAIM) says: an enum nb_claim_state, and the claim that
  * exists. Only id and uid of `token` are read. Negative: a failure. */
-int nb_claim_take(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_claim_take(struct nb_plan *plan, struct nb_admin *admin,
                   const struct nb_bootstrap_token *token, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_claim, struct nb_failure *f);
 

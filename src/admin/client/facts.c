@@ -53,12 +53,12 @@ void nb_facts_add(struct nb_plan *plan, enum nb_read read, const char *name) {
 }
 
 /* Parses the answer. 1; 0: there is no such read or object. */
-static int take_read(const struct nb_plan *plan, struct nb_admin *admin, enum nb_read read,
+static int take_read(struct nb_plan *plan, struct nb_admin *admin, enum nb_read read,
                      struct nb_json *ret_json, struct nb_failure *f) {
-        return plan->reads[read] ? nb_call_read(plan->reads[read], admin, ret_json, f) : 0;
+        return plan->reads[read].method ? nb_call_read(&plan->reads[read], admin, ret_json, f) : 0;
 }
 
-int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_facts_take_request(struct nb_plan *plan, struct nb_admin *admin,
                           struct nb_node_request *ret_request, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_REQUEST, &json, f);
@@ -68,7 +68,7 @@ int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
         return json.r < 0 ? json.r : r;
 }
 
-int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_facts_take_token(struct nb_plan *plan, struct nb_admin *admin,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_TOKEN, &json, f);
@@ -80,8 +80,8 @@ int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
         return !ret_token->flaw;
 }
 
-int nb_facts_take_node(const struct nb_plan *plan, struct nb_admin *admin,
-                       struct nb_node_facts *ret_node, struct nb_failure *f) {
+int nb_facts_take_node(struct nb_plan *plan, struct nb_admin *admin, struct nb_node_facts *ret_node,
+                       struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_NODE, &json, f);
 
@@ -99,13 +99,13 @@ static int sort_failure(int r, const struct nb_failure *flaw, struct nb_failure 
         return r;
 }
 
-int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
+int nb_facts_take_record(struct nb_plan *plan, struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_RECORD, &json, ret_flaw);
 
-        if (node[0] && !plan->reads[NB_READ_RECORD])
+        if (node[0] && !plan->reads[NB_READ_RECORD].method)
                 (void)nb_failure_set(ret_flaw, NB_ANSWER_MALFORMED, 0,
                                      "the record of node %s was not read", node);
         if (r > 0)
@@ -120,9 +120,8 @@ int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, con
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 
-int nb_facts_take_policy(const struct nb_plan *plan, struct nb_admin *admin,
-                         struct nb_policy *ret_policy, struct nb_failure *ret_flaw,
-                         struct nb_failure *f) {
+int nb_facts_take_policy(struct nb_plan *plan, struct nb_admin *admin, struct nb_policy *ret_policy,
+                         struct nb_failure *ret_flaw, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_POLICY, &json, ret_flaw);
 
@@ -160,7 +159,7 @@ void nb_look_add(struct nb_plan *plan, const char *token_id, const char *node) {
         }
 }
 
-int nb_look_take(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_look_take(struct nb_plan *plan, struct nb_admin *admin,
                  const struct nb_node_request *request, struct nb_look *look,
                  struct nb_failure *f) {
         struct nb_request_case *facts = &look->facts;
@@ -216,12 +215,10 @@ void nb_csr_add_decision(struct nb_plan *plan, const struct nb_node_request *req
         snprintf(what, sizeof(what), "deciding CSR %s", request->name);
         call = nb_plan_write(plan, "PATCH", path, what);
         /* The API server sets lastUpdateTime by its own clock, as it sets that of a new Node. */
-        if (call)
-                nb_json_format(
-                        &call->body,
-                        "{'metadata':{'uid':%s,'resourceVersion':%s},'status':{'conditions':[{"
-                        "'type':%s,'status':'True','reason':%s,'message':%s}]}}",
-                        request->uid, request->resource_version, type, reason, message);
+        nb_json_format(&call->body,
+                       "{'metadata':{'uid':%s,'resourceVersion':%s},'status':{'conditions':[{"
+                       "'type':%s,'status':'True','reason':%s,'message':%s}]}}",
+                       request->uid, request->resource_version, type, reason, message);
 }
 
 void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *uid,
@@ -233,9 +230,8 @@ void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *
         snprintf(what, sizeof(what), "deleting the Secret %s", name);
         call = nb_plan_write(plan, "DELETE", path, what);
         /* The API server ignores a precondition that is null. */
-        if (call)
-                nb_json_format(&call->body,
-                               "{'apiVersion':'v1','kind':'DeleteOptions',"
-                               "'preconditions':{'uid':%s,'resourceVersion':%s}}",
-                               uid, resource_version);
+        nb_json_format(&call->body,
+                       "{'apiVersion':'v1','kind':'DeleteOptions',"
+                       "'preconditions':{'uid':%s,'resourceVersion':%s}}",
+                       uid, resource_version);
 }

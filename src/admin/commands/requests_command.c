@@ -351,8 +351,8 @@ static int write_decision(struct requests *requests, const struct nb_review *rev
                             is_denying ? "DeniedByAdministrator" : NB_APPROVED_BY_COMMAND,
                             "Decided with node-bootstrap-admin requests");
         r = nb_plan_perform(&plan, &requests->admin, f);
-        if (r >= 0 && review->needs_claim && !plan.writes[1]->is_answered) {
-                r = nb_claim_written(plan.writes[0], r, f);
+        if (r >= 0 && review->needs_claim && !plan.writes[1].is_answered) {
+                r = nb_claim_written(&plan.writes[0], r, f);
                 return r < 0 ? r : -EAGAIN;
         }
         if (r < 0)

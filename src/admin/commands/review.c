@@ -352,8 +352,8 @@ static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_re
                 nb_facts_add(&plan, NB_READ_CLAIM, request->token_id);
         r = nb_plan_perform(&plan, admin, f);
         /* The record may require a proof, so --force must not override an answer without it. */
-        if (r >= 0 && plan.reads[NB_READ_RECORD])
-                r = nb_call_read(plan.reads[NB_READ_RECORD], admin, &record, f);
+        if (r >= 0 && plan.reads[NB_READ_RECORD].method)
+                r = nb_call_read(&plan.reads[NB_READ_RECORD], admin, &record, f);
         if (r >= 0)
                 r = nb_look_take(&plan, admin, request, look, f);
         if (r < 0)

@@ -276,7 +276,7 @@ const char *nb_controller_reason(enum nb_node_request_kind kind, unsigned reason
 /* Takes the CSR that the plan has read, and brings its record up to date. 1: read; 0: there is
  * nothing to do for it, or it is gone (record->is_gone). The caller calls nb_node_request_done() in
  * both cases. */
-int nb_controller_take_request(struct nb_request_record *record, const struct nb_plan *plan,
+int nb_controller_take_request(struct nb_request_record *record, struct nb_plan *plan,
                                struct nb_node_request *ret_request, struct nb_failure *f);
 
 /* For the watches of requests. */

@@ -208,7 +208,7 @@ static int judge_approval(struct nb_request_record *record, struct nb_plan *plan
 }
 
 /* Whether the token may be revoked now. If not, the request waits. */
-static int has_been_fetched(struct nb_request_record *record, const struct nb_plan *plan,
+static int has_been_fetched(struct nb_request_record *record, struct nb_plan *plan,
                             struct nb_failure *f) {
         struct nb_controller *controller = record->controller;
         bool is_look_due;
@@ -370,14 +370,14 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
         int r = 0;
 
-        if (plan->reads[NB_READ_REQUEST])
+        if (plan->reads[NB_READ_REQUEST].method)
                 r = nb_controller_take_request(record, plan, &request, f);
         if (r < 0)
                 return r;
         /* It is not for this controller any more, or was deleted before it was approved. */
         if (r == 0 &&
             (record->is_gone ? record->state == NB_CSR_STATE_PENDING && !record->claimed_uid[0]
-                             : plan->reads[NB_READ_REQUEST] != NULL)) {
+                             : plan->reads[NB_READ_REQUEST].method != NULL)) {
                 record->is_over = !record->is_others;
                 return 0;
         }

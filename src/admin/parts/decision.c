@@ -82,8 +82,6 @@ void nb_event_add(struct nb_plan *plan, const struct nb_admin *admin,
         snprintf(path, sizeof(path), "/api/v1/namespaces/%s/events",
                  namespace ? namespace : "default");
         call = nb_plan_write(plan, "POST", path, EVENT_WHAT);
-        if (!call)
-                return;
         nb_time_format(nb_admin_time(admin), now);
         nb_json_format(&call->body,
                        "{'apiVersion':'v1','kind':'Event',"

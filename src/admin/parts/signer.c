@@ -206,7 +206,6 @@ static int add_changes(struct nb_controller *controller, struct nb_json *cluster
         struct nb_signer *signer = &controller->signer;
         struct nb_buffer body = NB_BUFFER_INIT(NB_SIGNATURES_BODY_MAX);
         ssize_t n = -ENOMEM;
-        struct nb_admin_call *call;
 
         /* With a clock that is wrong, a token that seems expired may be in use. */
         signer->n_left_out = nb_signatures_choose(
@@ -214,10 +213,9 @@ static int add_changes(struct nb_controller *controller, struct nb_json *cluster
         if (signer->n_left_out >= 0)
                 n = nb_signatures_plan(&controller->tokens, cluster_info, &body);
         signer->n_changes = n;
-        call = n > 0 ? nb_plan_write(plan, "PATCH", NB_CLUSTER_INFO_PATH, "signing cluster-info")
-                     : NULL;
-        if (call)
-                call->body = TAKE(body);
+        if (n > 0)
+                nb_plan_write(plan, "PATCH", NB_CLUSTER_INFO_PATH, "signing cluster-info")->body =
+                        TAKE(body);
         nb_buffer_done(&body);
         if (n >= 0)
                 report_left_out(controller, cluster_info, plan);
@@ -228,7 +226,7 @@ static int add_changes(struct nb_controller *controller, struct nb_json *cluster
 static int judge_signatures(void *userdata, struct nb_plan *plan, struct nb_failure *f) {
         struct nb_controller *controller = userdata;
         _cleanup_(nb_json_done) struct nb_json cluster_info = { 0 };
-        int r = nb_call_read(plan->reads[0], &controller->admin, &cluster_info, f);
+        int r = nb_call_read(&plan->reads[0], &controller->admin, &cluster_info, f);
         const char *content = r > 0 ? nb_json_string(&cluster_info, "data.kubeconfig") : NULL;
 
         if (r >= 0)
