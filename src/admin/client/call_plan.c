@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 
 #include "admin/client/call_plan.h"
 #include "base/macro.h"
 
-static struct nb_admin_call *set_call(struct nb_admin_call *call, const char *method,
-                                      const char *path, const char *what) {
-        call->method = method;
-        call->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_BODY_MAX);
-        snprintf(call->path, sizeof(call->path), "%s", path);
-        snprintf(call->what, sizeof(call->what), "%s", what);
-        return call;
-}
-
 struct nb_admin_call *nb_plan_read(struct nb_plan *plan, unsigned place, const char *path,
                                    const char *what) {
-        return set_call(&plan->reads[place], "GET", path, what);
+        return nb_call_set(&plan->reads[place], "GET", path, what);
 }
 
 struct nb_admin_call *nb_plan_write(struct nb_plan *plan, const char *method, const char *path,
                                     const char *what) {
         assert(plan->n_writes < N_ELEMENTS(plan->writes));
-        return set_call(&plan->writes[plan->n_writes++], method, path, what);
+        return nb_call_set(&plan->writes[plan->n_writes++], method, path, what);
 }
 
 /* 1: all have answers. */
@@ -86,17 +76,11 @@ int nb_plan_run(struct nb_plan *plan, struct nb_admin *admin, const struct nb_pl
 
 /* --- All calls --- */
 
-static struct nb_admin_call *call_at(struct nb_plan *plan, size_t i) {
-        return i < NB_PLAN_READS_MAX ? &plan->reads[i] : &plan->writes[i - NB_PLAN_READS_MAX];
-}
-
-#define N_CALLS ((size_t)NB_PLAN_READS_MAX + NB_PLAN_WRITES_MAX)
-
 int nb_plan_perform(struct nb_plan *plan, struct nb_admin *admin, struct nb_failure *f) {
         int r = 0;
 
-        for (size_t i = 0; i < N_CALLS && r >= 0 && r < 300; i++) {
-                struct nb_admin_call *call = call_at(plan, i);
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls) && r >= 0 && r < 300; i++) {
+                struct nb_admin_call *call = &plan->calls[i];
 
                 if (!call->method || call->is_answered)
                         continue;
@@ -110,28 +94,26 @@ int nb_plan_perform(struct nb_plan *plan, struct nb_admin *admin, struct nb_fail
 unsigned nb_plan_count(const struct nb_plan *plan) {
         unsigned n = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(plan->reads); i++)
-                n += plan->reads[i].transfer != NULL;
-        for (size_t i = 0; i < plan->n_writes; i++)
-                n += plan->writes[i].transfer != NULL;
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                n += plan->calls[i].transfer != NULL;
         return n;
 }
 
 bool nb_plan_take_done(struct nb_plan *plan, struct nb_admin *admin,
                        const struct nb_http_transfer *done) {
-        for (size_t i = 0; i < N_CALLS; i++)
-                if (nb_call_take_done(call_at(plan, i), admin, done))
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                if (nb_call_take_done(&plan->calls[i], admin, done))
                         return true;
         return false;
 }
 
 void nb_plan_interrupt(struct nb_plan *plan) {
-        for (size_t i = 0; i < N_CALLS; i++)
-                nb_call_interrupt(call_at(plan, i));
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                nb_call_interrupt(&plan->calls[i]);
 }
 
 void nb_plan_done(struct nb_plan *plan) {
-        for (size_t i = 0; i < N_CALLS; i++)
-                nb_call_done(call_at(plan, i));
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                nb_call_done(&plan->calls[i]);
         *plan = (struct nb_plan){ 0 };
 }

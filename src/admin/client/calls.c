@@ -30,6 +30,15 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
 
 /* --- One request --- */
 
+struct nb_admin_call *nb_call_set(struct nb_admin_call *call, const char *method, const char *path,
+                                  const char *what) {
+        call->method = method;
+        call->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_BODY_MAX);
+        snprintf(call->path, sizeof(call->path), "%s", path);
+        snprintf(call->what, sizeof(call->what), "%s", what);
+        return call;
+}
+
 /* `what` must stay as long as the result. */
 static struct nb_call describe_call(const struct nb_admin_call *call, char what[static 384]) {
         snprintf(what, 384, "%s at", call->what);
@@ -197,11 +206,10 @@ struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct n
 
 int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
                   struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
-        _cleanup_(nb_call_done) struct nb_admin_call call = { .method = method };
+        _cleanup_(nb_call_done) struct nb_admin_call call = { 0 };
         int r;
 
-        snprintf(call.what, sizeof(call.what), "%s", what);
-        snprintf(call.path, sizeof(call.path), "%s", path);
+        nb_call_set(&call, method, path, what);
         if (body)
                 call.body = TAKE(*body);
         r = nb_call_perform(&call, admin, f);

@@ -51,6 +51,10 @@ struct nb_admin_call {
         struct nb_http_answer answer;
 };
 
+/* Sets the first members of an empty call, and returns it. The body is the caller's to fill. */
+struct nb_admin_call *nb_call_set(struct nb_admin_call *call, const char *method, const char *path,
+                                  const char *what);
+
 /* Sends it, and does not wait. Failures of nb_api_start(). */
 int nb_call_start(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f);
 
