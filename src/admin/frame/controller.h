@@ -307,6 +307,9 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
                                                     const char *name, const char *node,
                                                     const char *token_id);
 
+/* A hash of a text, which spreads what belongs to it over a table. */
+uint32_t nb_controller_hash(const char *text);
+
 /* The first record of a token, or of one whose hash is the same; approved ones come first. */
 struct nb_request_record *nb_controller_find_users(const struct nb_controller *controller,
                                                    const char *token_id);

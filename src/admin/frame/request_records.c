@@ -22,12 +22,16 @@ struct nb_records *nb_request_siblings(const struct nb_request_record *record) {
         return &record->controller->requests[record->kind];
 }
 
-static size_t bucket_of(const char *token_id) {
+uint32_t nb_controller_hash(const char *text) {
         uint32_t hash = 0;
 
-        for (; *token_id; token_id++)
-                hash = hash * 31 + (unsigned char)*token_id;
-        return hash % NB_CONTROLLER_BUCKETS_N;
+        for (; *text; text++)
+                hash = hash * 31 + (unsigned char)*text;
+        return hash;
+}
+
+static size_t bucket_of(const char *token_id) {
+        return nb_controller_hash(token_id) % NB_CONTROLLER_BUCKETS_N;
 }
 
 static void unlink_request(struct nb_request_record *record) {
