@@ -17,10 +17,6 @@
 #define SUMMARY_MAX 5 /* requestors that have a line of their own */
 #define JSON_MAX ((size_t)64 * 1024)
 
-static const char *const kinds[] = {
-        [NB_NODE_REQUEST_CLIENT] = "client", [NB_NODE_REQUEST_SERVING] = "serving"
-};
-
 /* A pending request that is selected. */
 struct row {
         struct nb_record record;  /* key: creation and name, so that the oldest one is the first */
@@ -116,7 +112,7 @@ static bool is_selected(const struct requests *requests, const struct nb_review 
 
         return (!requests->token || !strcmp(request->token_id, requests->token)) &&
                (!requests->node || !strcmp(request->node, requests->node)) &&
-               (!requests->kind || !strcmp(kinds[request->kind], requests->kind)) &&
+               (!requests->kind || !strcmp(nb_node_request_kinds[request->kind], requests->kind)) &&
                (!requests->reason || !strcmp(review->verdict, requests->reason));
 }
 
@@ -188,7 +184,7 @@ static void print_row(const struct nb_review *review) {
 
         nb_time_format(request->created, created);
         printf(LINE, plain(request->name, name), request->node[0] ? request->node : "?",
-               kinds[request->kind], created, review->node_state, review->proof,
+               nb_node_request_kinds[request->kind], created, review->node_state, review->proof,
                plain(request->username, user), review->verdict, review->text);
         for (unsigned i = 0; i < request->facts.n_names; i++)
                 printf("%s%s", i == 0 ? "; names: " : ", ", request->facts.names[i].text);
@@ -208,7 +204,7 @@ static int print_json(const struct nb_review *review, bool is_first, struct nb_f
         nb_json_open(&writer, NULL, '{');
         nb_json_put_string(&writer, "name", request->name);
         nb_json_put_string(&writer, "node", request->node);
-        nb_json_put_string(&writer, "kind", kinds[request->kind]);
+        nb_json_put_string(&writer, "kind", nb_node_request_kinds[request->kind]);
         nb_json_put_string(&writer, "created", created);
         nb_json_put_string(&writer, "nodeState", review->node_state);
         nb_json_put_string(&writer, "proof", review->proof);

@@ -12,11 +12,6 @@
 #define TOKEN_MAX ((size_t)64 * 1024)
 #define PREFIX "node_bootstrap_controller_"
 
-static const char *const kind_names[_NB_NODE_REQUEST_KIND_N] = {
-        [NB_NODE_REQUEST_CLIENT] = "client",
-        [NB_NODE_REQUEST_SERVING] = "serving",
-};
-
 /* In seconds. creationTimestamp has whole seconds. */
 static const unsigned bucket_ends[NB_METRICS_BUCKETS_N] = { 1, 2, 5, 10, 30, 60, 300, 1800, 7200 };
 
@@ -136,7 +131,7 @@ static void put_decisions(struct nb_buffer *text, const struct nb_controller *co
                 nb_buffer_printf(
                         text,
                         PREFIX "decisions_total{kind=\"%s\",decision=\"%s\",reason=\"%s\"} %llu\n",
-                        kind_names[kind], decision_of(controller, kind, i),
+                        nb_node_request_kinds[kind], decision_of(controller, kind, i),
                         nb_controller_reason(kind, i),
                         controller->metrics.kinds[kind].decisions[i]);
 }
@@ -158,8 +153,8 @@ static void put_pending(struct nb_buffer *text, const struct nb_controller *cont
 
         put_head(text, "pending_requests", "gauge", "Requests that are not decided.");
         for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++)
-                nb_buffer_printf(text, PREFIX "pending_requests{kind=\"%s\"} %zu\n", kind_names[i],
-                                 pending.n[i]);
+                nb_buffer_printf(text, PREFIX "pending_requests{kind=\"%s\"} %zu\n",
+                                 nb_node_request_kinds[i], pending.n[i]);
         if (pending.oldest > 0)
                 put_value(text, "oldest_pending_request_timestamp_seconds", "gauge",
                           "When the oldest of them was created; absent without one.",
@@ -258,7 +253,7 @@ void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer 
         put_head(text, "decision_duration_seconds", "histogram",
                  "Time from the creation of a request to its approval or denial.");
         for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++)
-                put_duration(text, kind_names[i], &controller->metrics.kinds[i]);
+                put_duration(text, nb_node_request_kinds[i], &controller->metrics.kinds[i]);
         put_value(text, "approved_by_others_total", "counter",
                   "Requests by bound and enrolled tokens that something else approved.",
                   controller->metrics.n_approved_by_others);
