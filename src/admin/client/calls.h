@@ -23,7 +23,7 @@
 #define NB_RESOURCE_VERSION_SIZE 64
 
 #define NB_SECRETS_PATH "/api/v1/namespaces/kube-system/secrets"
-#define NB_SECRETS_OF_TOKENS_QUERY "fieldSelector=type%3Dbootstrap.kubernetes.io%2Ftoken"
+#define NB_TOKENS_PATH NB_SECRETS_PATH "?fieldSelector=type%3Dbootstrap.kubernetes.io%2Ftoken"
 #define NB_RECORDS_PATH NB_SECRETS_PATH "?fieldSelector=type%3Dnode-bootstrap%2Fenrolled-node"
 #define NB_CSRS_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 #define NB_CLUSTER_INFO_PATH "/api/v1/namespaces/kube-public/configmaps/cluster-info"

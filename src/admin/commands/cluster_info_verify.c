@@ -214,8 +214,7 @@ static int visit_secret(void *userdata, struct nb_json *item) {
 }
 
 static int check_tokens(struct verification *verification, struct nb_failure *f) {
-        int r = nb_admin_list(verification->admin, "the tokens",
-                              NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret,
+        int r = nb_admin_list(verification->admin, "the tokens", NB_TOKENS_PATH, visit_secret,
                               verification, f);
         const unsigned n_left_out = verification->n_signing > NB_SIGNATURES_MAX
                                             ? verification->n_signing - NB_SIGNATURES_MAX

@@ -195,7 +195,7 @@ static int keep_item(void *userdata, struct nb_json *json) {
 
 int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_failure *f) {
         static const char *const lists[][2] = {
-                { "the tokens", NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY },
+                { "the tokens", NB_TOKENS_PATH },
                 { "the enrolled nodes", NB_RECORDS_PATH },
                 { "the claims of tokens", NB_CLAIMS_PATH },
         };

@@ -53,7 +53,7 @@ enum watched {
 
 static const struct nb_watch_kind kinds[_WATCHED_N] = {
         [WATCHED_TOKENS] = { .what = "tokens",
-                             .path = NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY,
+                             .path = NB_TOKENS_PATH,
                              .on_object = nb_tokens_on_object,
                              .on_list = nb_tokens_on_list },
         [WATCHED_CLUSTER_INFO] = { .what = "cluster-info",
