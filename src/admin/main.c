@@ -203,7 +203,7 @@ static int run_command(const struct command *command, struct nb_options *options
                 return command->run(options, f);
         r = nb_options_read(options, rows, f);
         if (r >= 0)
-                r = nb_admin_connect(&admin.place, &admin, f);
+                r = nb_admin_connect(&admin, f);
         return r < 0 ? r : command->report(&admin, f);
 }
 

@@ -4,8 +4,8 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
-#include "admin/client/claim.h"
 #include "admin/policy/bootstrap_token.h"
+#include "admin/policy/node_request.h"
 #include "admin/policy/rfc3339.h"
 #include "base/macro.h"
 #include "systemd/log.h"

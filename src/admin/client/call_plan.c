@@ -1,42 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "admin/client/call_plan.h"
 #include "base/macro.h"
 
-static struct nb_admin_call *add_call(struct nb_plan *plan, struct nb_admin_call **place,
-                                      const char *method, const char *path, const char *what) {
-        struct nb_admin_call *call = calloc(1, sizeof(*call));
-
-        if (!call) {
-                plan->error = -ENOMEM;
-                return NULL;
-        }
-        call->method = method;
-        call->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_BODY_MAX);
-        snprintf(call->path, sizeof(call->path), "%s", path);
-        snprintf(call->what, sizeof(call->what), "%s", what);
-        *place = call;
-        return call;
-}
-
 struct nb_admin_call *nb_plan_read(struct nb_plan *plan, unsigned place, const char *path,
                                    const char *what) {
-        return add_call(plan, &plan->reads[place], "GET", path, what);
+        return nb_call_set(&plan->reads[place], "GET", path, what);
 }
 
 struct nb_admin_call *nb_plan_write(struct nb_plan *plan, const char *method, const char *path,
                                     const char *what) {
-        struct nb_admin_call *call = NULL;
-
-        if (plan->n_writes < N_ELEMENTS(plan->writes))
-                call = add_call(plan, &plan->writes[plan->n_writes], method, path, what);
-        plan->error = call ? plan->error : -ENOMEM;
-        plan->n_writes += call != NULL;
-        return call;
+        assert(plan->n_writes < N_ELEMENTS(plan->writes));
+        return nb_call_set(&plan->writes[plan->n_writes++], method, path, what);
 }
 
 /* 1: all have answers. */
@@ -45,9 +22,9 @@ static int run_reads(struct nb_plan *plan, struct nb_admin *admin, unsigned n_ro
         int r = 1;
 
         for (size_t i = 0; i < N_ELEMENTS(plan->reads); i++) {
-                struct nb_admin_call *call = plan->reads[i];
+                struct nb_admin_call *call = &plan->reads[i];
 
-                if (!call || call->is_answered)
+                if (!call->method || call->is_answered)
                         continue;
                 r = 0;
                 if (!call->transfer && n_room > 0) {
@@ -75,7 +52,7 @@ static int run_write(struct nb_admin_call *call, struct nb_admin *admin, unsigne
 
 int nb_plan_run(struct nb_plan *plan, struct nb_admin *admin, const struct nb_plan_steps *steps,
                 void *userdata, unsigned n_room, bool may_write, struct nb_failure *f) {
-        int r = plan->error < 0 ? nb_failure_set_memory(f) : run_reads(plan, admin, n_room, f);
+        int r = run_reads(plan, admin, n_room, f);
 
         if (r <= 0)
                 return r;
@@ -83,10 +60,8 @@ int nb_plan_run(struct nb_plan *plan, struct nb_admin *admin, const struct nb_pl
                 r = steps->judge(userdata, plan, f);
                 plan->is_judged = true;
         }
-        if (r >= 0 && plan->error < 0)
-                r = nb_failure_set_memory(f);
         for (; plan->n_written < plan->n_writes && r >= 0; plan->n_written++) {
-                struct nb_admin_call *call = plan->writes[plan->n_written];
+                struct nb_admin_call *call = &plan->writes[plan->n_written];
 
                 r = run_write(call, admin, n_room, may_write, f);
                 if (r <= 0)
@@ -101,19 +76,13 @@ int nb_plan_run(struct nb_plan *plan, struct nb_admin *admin, const struct nb_pl
 
 /* --- All calls --- */
 
-static struct nb_admin_call *call_at(const struct nb_plan *plan, size_t i) {
-        return i < NB_PLAN_READS_MAX ? plan->reads[i] : plan->writes[i - NB_PLAN_READS_MAX];
-}
-
-#define N_CALLS ((size_t)NB_PLAN_READS_MAX + NB_PLAN_WRITES_MAX)
-
 int nb_plan_perform(struct nb_plan *plan, struct nb_admin *admin, struct nb_failure *f) {
-        int r = plan->error < 0 ? nb_failure_set_memory(f) : 0;
+        int r = 0;
 
-        for (size_t i = 0; i < N_CALLS && r >= 0 && r < 300; i++) {
-                struct nb_admin_call *call = call_at(plan, i);
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls) && r >= 0 && r < 300; i++) {
+                struct nb_admin_call *call = &plan->calls[i];
 
-                if (!call || call->is_answered)
+                if (!call->method || call->is_answered)
                         continue;
                 r = nb_call_perform(call, admin, f);
                 if (r >= 0 && i >= NB_PLAN_READS_MAX)
@@ -125,30 +94,26 @@ int nb_plan_perform(struct nb_plan *plan, struct nb_admin *admin, struct nb_fail
 unsigned nb_plan_count(const struct nb_plan *plan) {
         unsigned n = 0;
 
-        for (size_t i = 0; i < N_CALLS; i++)
-                n += call_at(plan, i) && call_at(plan, i)->transfer;
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                n += plan->calls[i].transfer != NULL;
         return n;
 }
 
 bool nb_plan_take_done(struct nb_plan *plan, struct nb_admin *admin,
                        const struct nb_http_transfer *done) {
-        for (size_t i = 0; i < N_CALLS; i++)
-                if (call_at(plan, i) && nb_call_take_done(call_at(plan, i), admin, done))
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                if (nb_call_take_done(&plan->calls[i], admin, done))
                         return true;
         return false;
 }
 
 void nb_plan_interrupt(struct nb_plan *plan) {
-        for (size_t i = 0; i < N_CALLS; i++)
-                if (call_at(plan, i))
-                        nb_call_interrupt(call_at(plan, i));
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                nb_call_interrupt(&plan->calls[i]);
 }
 
 void nb_plan_done(struct nb_plan *plan) {
-        for (size_t i = 0; i < N_CALLS; i++)
-                if (call_at(plan, i)) {
-                        nb_call_done(call_at(plan, i));
-                        free(call_at(plan, i));
-                }
+        for (size_t i = 0; i < N_ELEMENTS(plan->calls); i++)
+                nb_call_done(&plan->calls[i]);
         *plan = (struct nb_plan){ 0 };
 }

@@ -19,12 +19,16 @@
 
 /* Zero: nothing to read and to write. */
 struct nb_plan {
-        /* The caller chooses the places of the reads. A read that fails does not fail the plan: the
-         * judge sees the failure. */
-        struct nb_admin_call *reads[NB_PLAN_READS_MAX], *writes[NB_PLAN_WRITES_MAX];
+        /* The caller chooses the places of the reads; one without a method is not made. A read that
+         * fails does not fail the plan: the judge sees the failure. */
+        union {
+                struct {
+                        struct nb_admin_call reads[NB_PLAN_READS_MAX], writes[NB_PLAN_WRITES_MAX];
+                };
+                struct nb_admin_call calls[NB_PLAN_READS_MAX + NB_PLAN_WRITES_MAX]; /* all */
+        };
         unsigned n_writes, n_written;
         bool is_judged;
-        int error; /* -ENOMEM */
 };
 
 struct nb_plan_steps {

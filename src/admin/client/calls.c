@@ -30,17 +30,17 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
 
 /* --- One request --- */
 
-/* How the request is sent. `what` must stay as long as the result. */
-static struct nb_call describe_call(const struct nb_admin_call *call, char what[static 384],
-                                    struct nb_http_request *ret_request) {
-        *ret_request = (struct nb_http_request){
-                .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
-                .body = call->body.len > 0 ? call->body.data : NULL,
-                .body_len = call->body.len,
-                .body_type = strcmp(call->method, "PATCH") == 0 ? "application/merge-patch+json"
-                                                                : NULL,
-                .timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : NB_ADMIN_TIMEOUT_MS,
-        };
+struct nb_admin_call *nb_call_set(struct nb_admin_call *call, const char *method, const char *path,
+                                  const char *what) {
+        call->method = method;
+        call->body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_BODY_MAX);
+        snprintf(call->path, sizeof(call->path), "%s", path);
+        snprintf(call->what, sizeof(call->what), "%s", what);
+        return call;
+}
+
+/* `what` must stay as long as the result. */
+static struct nb_call describe_call(const struct nb_admin_call *call, char what[static 384]) {
         snprintf(what, 384, "%s at", call->what);
         return (struct nb_call){ what, call->path, NB_ADMIN_OBJECT_MAX, &nb_admin_codes };
 }
@@ -56,14 +56,37 @@ static void note_answer(struct nb_admin *admin, const struct nb_admin_call *call
                 admin->expires_ms = 0;
 }
 
-int nb_call_start(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
+static int send_call(struct nb_admin_call *call, struct nb_admin *admin, bool waits,
+                     struct nb_failure *f) {
         char what[384];
-        struct nb_http_request request;
-        const struct nb_call api_call = describe_call(call, what, &request);
+        const struct nb_call api_call = describe_call(call, what);
+        const struct nb_http_request request = {
+                .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
+                .body = call->body.len > 0 ? call->body.data : NULL,
+                .body_len = call->body.len,
+                .body_type = strcmp(call->method, "PATCH") == 0 ? "application/merge-patch+json"
+                                                                : NULL,
+                .timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : NB_ADMIN_TIMEOUT_MS,
+        };
 
         if (call->body.error < 0)
                 return nb_failure_set(f, NB_INTERNAL, call->body.error, "%s: %m", call->what);
-        return nb_api_start(&admin->api, &api_call, &request, &call->transfer, f);
+        if (!waits)
+                return nb_api_start(&admin->api, &api_call, &request, &call->transfer, f);
+        call->r = nb_api_perform(&admin->api, &api_call, &request, &call->answer, &call->failure);
+        call->is_answered = true;
+        note_answer(admin, call);
+        return 0;
+}
+
+int nb_call_start(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
+        return send_call(call, admin, false, f);
+}
+
+int nb_call_perform(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
+        int r = nb_admin_renew_if_expired(admin, f);
+
+        return r < 0 ? r : send_call(call, admin, true, f);
 }
 
 bool nb_call_take_done(struct nb_admin_call *call, struct nb_admin *admin,
@@ -76,25 +99,8 @@ bool nb_call_take_done(struct nb_admin_call *call, struct nb_admin *admin,
         return true;
 }
 
-int nb_call_perform(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
-        char what[384];
-        struct nb_http_request request;
-        const struct nb_call api_call = describe_call(call, what, &request);
-        int r = nb_admin_renew_if_expired(admin, f);
-
-        if (r < 0)
-                return r;
-        if (call->body.error < 0)
-                return nb_failure_set(f, NB_INTERNAL, call->body.error, "%s: %m", call->what);
-        call->r = nb_api_perform(&admin->api, &api_call, &request, &call->answer, &call->failure);
-        call->is_answered = true;
-        note_answer(admin, call);
-        return 0;
-}
-
 int nb_call_status(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f) {
         const struct nb_http_answer *answer = &call->answer;
-        struct nb_http_request ignored;
         char what[384];
         struct nb_call api_call;
 
@@ -108,7 +114,7 @@ int nb_call_status(struct nb_admin_call *call, struct nb_admin *admin, struct nb
                 admin->unusable_ms = 0;
                 return (int)answer->status;
         }
-        api_call = describe_call(call, what, &ignored);
+        api_call = describe_call(call, what);
         return nb_answer_failure(&admin->api, &api_call, answer, f);
 }
 
@@ -199,17 +205,13 @@ struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct n
 }
 
 int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
-                  const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
-        _cleanup_(nb_call_done) struct nb_admin_call call = { .method = method };
+                  struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
+        _cleanup_(nb_call_done) struct nb_admin_call call = { 0 };
         int r;
 
-        snprintf(call.what, sizeof(call.what), "%s", what);
-        snprintf(call.path, sizeof(call.path), "%s", path);
-        if (body) {
-                call.body = (struct nb_buffer)NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-                nb_buffer_append(&call.body, body->data, body->len);
-                call.body.error = body->error < 0 ? body->error : call.body.error;
-        }
+        nb_call_set(&call, method, path, what);
+        if (body)
+                call.body = TAKE(*body);
         r = nb_call_perform(&call, admin, f);
         if (r >= 0)
                 r = nb_call_status(&call, admin, f);
@@ -229,16 +231,21 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
 
 /* --- Lists --- */
 
-static void prepare_page(struct nb_list *list, const char *what, const char *path) {
+/* Items per page: fewer, while pages are above the limits. */
+static int page_limit(const struct nb_list *list) {
+        return NB_ADMIN_PAGE >> list->n_halved;
+}
+
+static void prepare_page(struct nb_list *list) {
         struct nb_admin_call *page = &list->page;
 
         nb_call_done(page);
         page->method = "GET";
         page->is_page = true;
-        snprintf(page->what, sizeof(page->what), "%s", what);
+        snprintf(page->what, sizeof(page->what), "listing %s", list->what);
         /* The continue token is base64url, so it needs no escape in a URL. */
-        snprintf(page->path, sizeof(page->path), "%s%climit=%d%s%s", path,
-                 strchr(path, '?') ? '&' : '?', NB_ADMIN_PAGE >> list->n_halved,
+        snprintf(page->path, sizeof(page->path), "%s%climit=%d%s%s", list->path,
+                 strchr(list->path, '?') ? '&' : '?', page_limit(list),
                  list->next[0] ? "&continue=" : "", list->next);
 }
 
@@ -258,10 +265,11 @@ static void name_object(const char *items, size_t len, struct nb_failure *f) {
 
 /* Reads the page. After a 410 it is the API server's answer, which says where a list of the objects
  * as they are now continues. */
-static int read_page(struct nb_list *list, struct nb_admin *admin, const char *what,
-                     bool is_consistent, struct nb_json *ret_json, struct nb_failure *f) {
+static int read_page(struct nb_list *list, struct nb_admin *admin, struct nb_json *ret_json,
+                     struct nb_failure *f) {
         static const char items[] = "\"items\":[", none[] = "\"x\":null}";
         struct nb_buffer *body = &list->page.answer.body;
+        const char *what = list->page.what;
         int r = nb_call_status(&list->page, admin, f);
         char *at;
 
@@ -272,7 +280,7 @@ static int read_page(struct nb_list *list, struct nb_admin *admin, const char *w
                                            "%s: the API server does not serve it", what);
         if (r == 409)
                 return refuse_conflict(what, f);
-        if (r == 410 && is_consistent)
+        if (r == 410 && list->is_consistent)
                 return -ESTALE;
         *ret_json = nb_admin_parse(body->data, body->len, what, f);
         if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
@@ -284,8 +292,7 @@ static int read_page(struct nb_list *list, struct nb_admin *admin, const char *w
         /* Not after each page: one that is above the limits costs the API server much. */
         if (ret_json->r >= 0 && body->len < NB_ADMIN_OBJECT_MAX / 4 && list->n_halved > 0)
                 list->n_halved--;
-        if (ret_json->r >= 0 || (NB_ADMIN_PAGE >> list->n_halved) > 1 || !at ||
-            f->code != NB_ANSWER_MALFORMED)
+        if (ret_json->r >= 0 || page_limit(list) > 1 || !at || f->code != NB_ANSWER_MALFORMED)
                 return ret_json->r;
         /* A page with only this object, which the caller has to know of, is passed over. The API
          * server writes the metadata of the list before the items. */
@@ -301,7 +308,7 @@ static int read_page(struct nb_list *list, struct nb_admin *admin, const char *w
 }
 
 /* Visits the items of one page. */
-static int visit_items(struct nb_json *json, nb_admin_visit *visit, void *userdata) {
+static int visit_items(const struct nb_list *list, struct nb_json *json) {
         ssize_t n = nb_json_array(json, "items");
 
         for (ssize_t i = 0; i < n; i++) {
@@ -311,59 +318,48 @@ static int visit_items(struct nb_json *json, nb_admin_visit *visit, void *userda
 
                 snprintf(path, sizeof(path), "items[%zd]", i);
                 item.root = nb_json_object(json, path);
-                r = json->r < 0 ? json->r : visit(userdata, &item);
+                r = json->r < 0 ? json->r : list->visit(list->userdata, &item);
                 if (r < 0 || item.r < 0)
                         return r < 0 ? r : item.r;
         }
         return json->r;
 }
 
-/* Visits the page that has arrived. 0; -EAGAIN: it was too large. */
-static int take_page(struct nb_list *list, struct nb_admin *admin, const char *what,
-                     bool is_consistent, nb_admin_visit *visit, void *userdata,
-                     struct nb_failure *f) {
+/* Visits the page that has arrived, unless it was too large. */
+static int take_page(struct nb_list *list, struct nb_admin *admin, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = read_page(list, admin, what, is_consistent, &json, f);
+        int r = read_page(list, admin, &json, f);
 
         /* Anyone who may create objects can make them so large that a page is above the limits, so
          * try with fewer. */
-        if (r < 0 && f->code == NB_ANSWER_MALFORMED && (NB_ADMIN_PAGE >> list->n_halved) > 1) {
+        if (r < 0 && f->code == NB_ANSWER_MALFORMED && page_limit(list) > 1) {
                 nb_failure_clear(f);
                 list->n_halved++;
-                return -EAGAIN;
+                return 0;
         }
         if (r < 0)
                 return r;
         nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
         nb_json_line(&json, "metadata.resourceVersion", list->version, sizeof(list->version));
-        r = visit_items(&json, visit, userdata);
+        r = visit_items(list, &json);
         if (r < 0)
                 return r;
         list->is_complete = !list->next[0];
         return 0;
 }
 
-int nb_list_run(struct nb_list *list, struct nb_admin *admin, const char *what, const char *path,
-                bool is_consistent, nb_admin_visit *visit, void *userdata, struct nb_failure *f) {
-        while (!list->is_complete) {
-                int r = 0;
+int nb_list_run(struct nb_list *list, struct nb_admin *admin, struct nb_failure *f) {
+        if (list->page.transfer)
+                return 0;
+        if (list->page.is_answered) {
+                int r = take_page(list, admin, f);
 
-                if (list->page.is_answered) {
-                        r = take_page(list, admin, what, is_consistent, visit, userdata, f);
-                        nb_call_done(&list->page);
-                        if (r < 0 && (r != -EAGAIN || f->code != NB_NONE))
-                                return r;
-                        continue;
-                }
-                if (!list->page.transfer) {
-                        prepare_page(list, what, path);
-                        r = nb_call_start(&list->page, admin, f);
-                        list->is_begun = true;
-                }
-                return r;
+                nb_call_done(&list->page);
+                if (r < 0 || list->is_complete)
+                        return r < 0 ? r : 1;
         }
-        nb_call_done(&list->page);
-        return 1;
+        prepare_page(list);
+        return nb_call_start(&list->page, admin, f);
 }
 
 void nb_list_done(struct nb_list *list) {
@@ -373,16 +369,18 @@ void nb_list_done(struct nb_list *list) {
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, struct nb_failure *f) {
-        _cleanup_(nb_list_done) struct nb_list list = { 0 };
+        _cleanup_(nb_list_done) struct nb_list list = {
+                .what = what, .path = path, .visit = visit, .userdata = userdata
+        };
 
         while (!list.is_complete) {
                 int r;
 
-                prepare_page(&list, what, path);
+                prepare_page(&list);
                 r = nb_call_perform(&list.page, admin, f);
                 if (r >= 0)
-                        r = take_page(&list, admin, what, false, visit, userdata, f);
-                if (r < 0 && (r != -EAGAIN || f->code != NB_NONE))
+                        r = take_page(&list, admin, f);
+                if (r < 0)
                         return r;
         }
         return list.is_ignoring;

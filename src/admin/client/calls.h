@@ -23,11 +23,14 @@
 #define NB_RESOURCE_VERSION_SIZE 64
 
 #define NB_SECRETS_PATH "/api/v1/namespaces/kube-system/secrets"
-#define NB_SECRETS_OF_TOKENS_QUERY "fieldSelector=type%3Dbootstrap.kubernetes.io%2Ftoken"
+#define NB_TOKENS_PATH NB_SECRETS_PATH "?fieldSelector=type%3Dbootstrap.kubernetes.io%2Ftoken"
 #define NB_RECORDS_PATH NB_SECRETS_PATH "?fieldSelector=type%3Dnode-bootstrap%2Fenrolled-node"
 #define NB_CSRS_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 #define NB_CLUSTER_INFO_PATH "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 #define NB_NODES_PATH "/api/v1/nodes"
+#define NB_LEASES_PATH "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+#define NB_CLAIM_NAME_PREFIX "node-bootstrap-token-"
+#define NB_CLAIMS_PATH NB_LEASES_PATH "?labelSelector=node-bootstrap%2Fclaim%3Dtrue"
 
 /* --- One request --- */
 
@@ -47,6 +50,10 @@ struct nb_admin_call {
         struct nb_failure failure; /* if r is negative */
         struct nb_http_answer answer;
 };
+
+/* Sets the first members of an empty call, and returns it. The body is the caller's to fill. */
+struct nb_admin_call *nb_call_set(struct nb_admin_call *call, const char *method, const char *path,
+                                  const char *what);
 
 /* Sends it, and does not wait. Failures of nb_api_start(). */
 int nb_call_start(struct nb_admin_call *call, struct nb_admin *admin, struct nb_failure *f);
@@ -93,11 +100,11 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);
  */
 struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f);
 
-/* Sends a request and waits for its outcome, as nb_call_status(). An error of `body` (NULL: none)
- * is NB_INTERNAL. If the status is 200 to 202 and `ret_json` is not NULL, parses the object, which
- * the caller frees, also after a failure. `what` and `f` must outlive *ret_json. */
+/* Sends a request and waits for its outcome, as nb_call_status(). Takes `body` (NULL: none); its
+ * error is NB_INTERNAL. If the status is 200 to 202 and `ret_json` is not NULL, parses the object,
+ * which the caller frees, also after a failure. `what` and `f` must outlive *ret_json. */
 int nb_admin_send(struct nb_admin *admin, const char *method, const char *what, const char *path,
-                  const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
+                  struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
 
 /* The same for a GET, as nb_call_read(). */
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
@@ -111,24 +118,27 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
  * failure in item->r ends the list. A negative result ends it, too, with the failure in item->f. */
 typedef int nb_admin_visit(void *userdata, struct nb_json *item);
 
-/* How far a list is. Zero: it has not begun. */
+/* What is listed, and how far the list is; without a path, it has not begun. */
 struct nb_list {
+        const char *what, *path; /* "the tokens"; "/api/v1/...", with or without a query */
+        bool is_consistent;
+        nb_admin_visit *visit;
+        void *userdata;
         struct nb_admin_call page;
         char next[512]; /* the continue token; "" for the first page */
         char version[NB_RESOURCE_VERSION_SIZE];
         unsigned n_halved; /* how often the limit for a page was halved */
-        bool is_begun, is_ignoring /* an object was passed over */, is_complete;
+        bool is_ignoring /* an object was passed over */, is_complete;
 };
 
 /*
- * Lists all objects at `path` ("/api/v1/...", with or without a query), NB_ADMIN_PAGE at a time, so
- * that memory does not grow with their number. 1: all were visited; 0: the answer to list->page is
+ * Lists all objects, NB_ADMIN_PAGE at a time, so that memory does not grow with their number. 1:
+ * all were visited; 0: the answer to list->page is
  * awaited. If the list takes longer than etcd keeps old versions (410), then unless it must be
  * consistent, the rest are the objects as they are now; otherwise -ESTALE without a failure: begin
  * again. Otherwise failures as above; a 404 is NB_ADMIN_MISSING.
  */
-int nb_list_run(struct nb_list *list, struct nb_admin *admin, const char *what, const char *path,
-                bool is_consistent, nb_admin_visit *visit, void *userdata, struct nb_failure *f);
+int nb_list_run(struct nb_list *list, struct nb_admin *admin, struct nb_failure *f);
 
 void nb_list_done(struct nb_list *list);
 

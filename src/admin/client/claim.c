@@ -29,19 +29,11 @@ bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim) {
         return ret_claim->key[0] && ret_claim->token_uid[0];
 }
 
-void nb_claim_add_read(struct nb_plan *plan, const char *token_id) {
-        char path[NB_ADMIN_PATH_MAX], what[64];
-
-        snprintf(what, sizeof(what), "reading the claim of token %s", token_id);
-        snprintf(path, sizeof(path), NB_LEASES_PATH "/" NB_CLAIM_NAME_PREFIX "%s", token_id);
-        (void)nb_plan_read(plan, NB_READ_CLAIM, path, what);
-}
-
-int nb_claim_take(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_claim_take(struct nb_plan *plan, struct nb_admin *admin,
                   const struct nb_bootstrap_token *token, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_claim, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_call_read(plan->reads[NB_READ_CLAIM], admin, &json, f);
+        int r = nb_call_read(&plan->reads[NB_READ_CLAIM], admin, &json, f);
 
         if (r <= 0)
                 return r < 0 ? r : NB_CLAIM_NONE;
@@ -70,15 +62,14 @@ void nb_claim_add(struct nb_plan *plan, const struct nb_bootstrap_token *token,
         snprintf(secret, sizeof(secret), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
         nb_hex_encode(key, NB_SHA256_SIZE, holder);
         call = nb_plan_write(plan, "POST", NB_LEASES_PATH, what);
-        if (call)
-                nb_json_format(&call->body,
-                               "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease',"
-                               "'metadata':{'name':%s,'namespace':'kube-system',"
-                               "'labels':{'node-bootstrap/claim':'true'},"
-                               "'annotations':{'" CSR_ANNOTATION "':%s},'ownerReferences':[{"
-                               "'apiVersion':'v1','kind':'Secret','name':%s,'uid':%s}]},"
-                               "'spec':{'holderIdentity':%s}}",
-                               name, csr_name, secret, token->uid, holder);
+        nb_json_format(&call->body,
+                       "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease',"
+                       "'metadata':{'name':%s,'namespace':'kube-system',"
+                       "'labels':{'node-bootstrap/claim':'true'},"
+                       "'annotations':{'" CSR_ANNOTATION "':%s},'ownerReferences':[{"
+                       "'apiVersion':'v1','kind':'Secret','name':%s,'uid':%s}]},"
+                       "'spec':{'holderIdentity':%s}}",
+                       name, csr_name, secret, token->uid, holder);
 }
 
 int nb_claim_written(const struct nb_admin_call *call, int r, struct nb_failure *f) {

@@ -16,11 +16,6 @@
 #include "base/failure.h"
 #include "codec/json.h"
 
-#define NB_LEASES_PATH "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-
-#define NB_CLAIM_NAME_PREFIX "node-bootstrap-token-"
-#define NB_CLAIMS_PATH NB_LEASES_PATH "?labelSelector=node-bootstrap%2Fclaim%3Dtrue"
-
 struct nb_claim {
         char token_id[NB_TOKEN_ID_LEN + 1];
         char token_uid[64];
@@ -31,10 +26,9 @@ struct nb_claim {
 /* Reads a Lease. False if it is not a claim: any user who may create Leases can set its label. */
 bool nb_claim_read(struct nb_json *json, struct nb_claim *ret_claim);
 
-/* The GET of the claim, as a read of a plan, and what it says: an enum nb_claim_state, and the
- * claim that exists. Only id and uid of `token` are read. Negative: a failure. */
-void nb_claim_add_read(struct nb_plan *plan, const char *token_id);
-int nb_claim_take(const struct nb_plan *plan, struct nb_admin *admin,
+/* What the GET of the claim (NB_READ_CLAIM) says: an enum nb_claim_state, and the claim that
+ * exists. Only id and uid of `token` are read. Negative: a failure. */
+int nb_claim_take(struct nb_plan *plan, struct nb_admin *admin,
                   const struct nb_bootstrap_token *token, const uint8_t key[static NB_SHA256_SIZE],
                   struct nb_claim *ret_claim, struct nb_failure *f);
 

@@ -8,24 +8,24 @@
 #include "os/clock.h"
 #include "systemd/log.h"
 
-int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
-                     struct nb_failure *f) {
+int nb_admin_connect(struct nb_admin *admin, struct nb_failure *f) {
         int r;
 
-        *ret_admin = (struct nb_admin){ .place = *place };
+        *admin = (struct nb_admin){ .place = admin->place };
         r = nb_http_begin(true, f);
         if (r >= 0)
-                r = nb_admin_kubeconfig_read(ret_admin, f);
+                r = nb_admin_kubeconfig_read(admin, f);
         if (r >= 0)
-                r = nb_api_init(&ret_admin->api, &ret_admin->cluster, &ret_admin->identity,
-                                NB_TIME_INFINITE, f);
-        if (r >= 0)
-                nb_log_field(NB_FIELD_ENDPOINT, "%s", ret_admin->api.name);
+                r = nb_api_init(&admin->api, &admin->cluster, &admin->identity, NB_TIME_INFINITE,
+                                f);
+        if (r < 0) {
+                nb_admin_done(admin);
+                return r;
+        }
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", admin->api.name);
         /* Somebody may select another context before the credential is read again. */
-        ret_admin->place.context = ret_admin->cluster.context;
-        if (r < 0)
-                nb_admin_done(ret_admin);
-        return r;
+        admin->place.context = admin->cluster.context;
+        return 0;
 }
 
 static bool is_same(const char *one, const char *other) {
@@ -33,10 +33,9 @@ static bool is_same(const char *one, const char *other) {
 }
 
 static int renew(struct nb_admin *admin, struct nb_failure *f) {
-        _cleanup_(nb_admin_done) struct nb_admin renewed = { 0 };
-        int r;
+        _cleanup_(nb_admin_done) struct nb_admin renewed = { .place = admin->place };
+        int r = nb_admin_connect(&renewed, f);
 
-        r = nb_admin_connect(&admin->place, &renewed, f);
         if (r < 0)
                 return r;
         if (!nb_cluster_has_same_transport(&admin->cluster, &renewed.cluster))

@@ -57,10 +57,10 @@ struct nb_admin {
         enum nb_code renewal; /* the failure of the last attempt to read the credential again */
 };
 
-/* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;
- * -ECANCELED without a failure if a stop was requested while `exec` ran. */
-int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
-                     struct nb_failure *f);
+/* For admin->place; sets all other members. Does not contact the server.
+ * NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL; -ECANCELED without a failure if
+ * a stop was requested while `exec` ran. */
+int nb_admin_connect(struct nb_admin *admin, struct nb_failure *f);
 
 /* For nb_admin_connect(): finds and reads the kubeconfigs of admin->place. */
 int nb_admin_kubeconfig_read(struct nb_admin *admin, struct nb_failure *f);

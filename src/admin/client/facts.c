@@ -24,50 +24,41 @@ static void add_segment(char *path, const char *name, const char *end) {
                 snprintf(path + n, NB_ADMIN_PATH_MAX - n, "%s", end);
 }
 
-static void add_read(struct nb_plan *plan, enum nb_read read, const char *kind, const char *prefix,
-                     const char *name) {
-        char path[NB_ADMIN_PATH_MAX], what[NB_ADMIN_WHAT_MAX];
+/* The beginnings of a message and of the path, before the name of the object. */
+static const struct {
+        const char *what, *path;
+} reads[_NB_READ_N] = {
+        [NB_READ_REQUEST] = { "reading CSR ", NB_CSRS_PATH "/" },
+        [NB_READ_TOKEN] = { "reading the Secret " NB_TOKEN_SECRET_NAME_PREFIX,
+                            NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX },
+        [NB_READ_POLICY] = { "reading the ConfigMap ",
+                             "/api/v1/namespaces/kube-system/configmaps/" },
+        [NB_READ_RECORD] = { "reading the Secret ", NB_SECRETS_PATH "/" },
+        [NB_READ_NODE] = { "reading Node ", NB_NODES_PATH "/" },
+        [NB_READ_CLAIM] = { "reading the claim of token ",
+                            NB_LEASES_PATH "/" NB_CLAIM_NAME_PREFIX },
+};
 
-        snprintf(path, sizeof(path), "%s", prefix);
+void nb_facts_add(struct nb_plan *plan, enum nb_read read, const char *name) {
+        char path[NB_ADMIN_PATH_MAX], what[NB_ADMIN_WHAT_MAX], record[NB_NODE_RECORD_NAME_SIZE];
+
+        if (read == NB_READ_RECORD) {
+                nb_node_record_name(name, record);
+                name = record;
+        }
+        snprintf(path, sizeof(path), "%s", reads[read].path);
         add_segment(path, name, "");
-        snprintf(what, sizeof(what), "reading %s %s", kind, name);
+        snprintf(what, sizeof(what), "%s%s", reads[read].what, name);
         (void)nb_plan_read(plan, read, path, what);
 }
 
-void nb_facts_add_request(struct nb_plan *plan, const char *name) {
-        add_read(plan, NB_READ_REQUEST, "CSR", NB_CSRS_PATH "/", name);
-}
-
-void nb_facts_add_token(struct nb_plan *plan, const char *id) {
-        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
-
-        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        add_read(plan, NB_READ_TOKEN, "the Secret", NB_SECRETS_PATH "/", name);
-}
-
-void nb_facts_add_node(struct nb_plan *plan, const char *node) {
-        add_read(plan, NB_READ_NODE, "Node", NB_NODES_PATH "/", node);
-}
-
-void nb_facts_add_record(struct nb_plan *plan, const char *node) {
-        char name[NB_NODE_RECORD_NAME_SIZE];
-
-        nb_node_record_name(node, name);
-        add_read(plan, NB_READ_RECORD, "the Secret", NB_SECRETS_PATH "/", name);
-}
-
-void nb_facts_add_policy(struct nb_plan *plan) {
-        add_read(plan, NB_READ_POLICY, "the ConfigMap",
-                 "/api/v1/namespaces/kube-system/configmaps/", NB_POLICY_NAME);
-}
-
 /* Parses the answer. 1; 0: there is no such read or object. */
-static int take_read(const struct nb_plan *plan, struct nb_admin *admin, enum nb_read read,
+static int take_read(struct nb_plan *plan, struct nb_admin *admin, enum nb_read read,
                      struct nb_json *ret_json, struct nb_failure *f) {
-        return plan->reads[read] ? nb_call_read(plan->reads[read], admin, ret_json, f) : 0;
+        return plan->reads[read].method ? nb_call_read(&plan->reads[read], admin, ret_json, f) : 0;
 }
 
-int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_facts_take_request(struct nb_plan *plan, struct nb_admin *admin,
                           struct nb_node_request *ret_request, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_REQUEST, &json, f);
@@ -77,7 +68,7 @@ int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
         return json.r < 0 ? json.r : r;
 }
 
-int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_facts_take_token(struct nb_plan *plan, struct nb_admin *admin,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_TOKEN, &json, f);
@@ -89,8 +80,8 @@ int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
         return !ret_token->flaw;
 }
 
-int nb_facts_take_node(const struct nb_plan *plan, struct nb_admin *admin,
-                       struct nb_node_facts *ret_node, struct nb_failure *f) {
+int nb_facts_take_node(struct nb_plan *plan, struct nb_admin *admin, struct nb_node_facts *ret_node,
+                       struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_NODE, &json, f);
 
@@ -108,13 +99,13 @@ static int sort_failure(int r, const struct nb_failure *flaw, struct nb_failure 
         return r;
 }
 
-int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
+int nb_facts_take_record(struct nb_plan *plan, struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_RECORD, &json, ret_flaw);
 
-        if (node[0] && !plan->reads[NB_READ_RECORD])
+        if (node[0] && !plan->reads[NB_READ_RECORD].method)
                 (void)nb_failure_set(ret_flaw, NB_ANSWER_MALFORMED, 0,
                                      "the record of node %s was not read", node);
         if (r > 0)
@@ -129,9 +120,8 @@ int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, con
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 
-int nb_facts_take_policy(const struct nb_plan *plan, struct nb_admin *admin,
-                         struct nb_policy *ret_policy, struct nb_failure *ret_flaw,
-                         struct nb_failure *f) {
+int nb_facts_take_policy(struct nb_plan *plan, struct nb_admin *admin, struct nb_policy *ret_policy,
+                         struct nb_failure *ret_flaw, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = take_read(plan, admin, NB_READ_POLICY, &json, ret_flaw);
 
@@ -148,7 +138,7 @@ int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
         int r;
 
-        nb_facts_add_policy(&plan);
+        nb_facts_add(&plan, NB_READ_POLICY, NB_POLICY_NAME);
         r = nb_plan_perform(&plan, admin, f);
         return r < 0 ? r : nb_facts_take_policy(&plan, admin, ret_policy, ret_flaw, f);
 }
@@ -160,16 +150,16 @@ const char *nb_facts_flaw(const struct nb_failure *flaw) {
 /* --- All facts --- */
 
 void nb_look_add(struct nb_plan *plan, const char *token_id, const char *node) {
-        nb_facts_add_policy(plan);
+        nb_facts_add(plan, NB_READ_POLICY, NB_POLICY_NAME);
         if (token_id[0])
-                nb_facts_add_token(plan, token_id);
+                nb_facts_add(plan, NB_READ_TOKEN, token_id);
         if (node[0]) {
-                nb_facts_add_record(plan, node);
-                nb_facts_add_node(plan, node);
+                nb_facts_add(plan, NB_READ_RECORD, node);
+                nb_facts_add(plan, NB_READ_NODE, node);
         }
 }
 
-int nb_look_take(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_look_take(struct nb_plan *plan, struct nb_admin *admin,
                  const struct nb_node_request *request, struct nb_look *look,
                  struct nb_failure *f) {
         struct nb_request_case *facts = &look->facts;
@@ -200,14 +190,13 @@ void nb_look_done(struct nb_look *look) {
 }
 
 int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
-        int r = nb_admin_list(admin, "listing the Nodes", NB_NODES_PATH, nb_hosts_add_object, hosts,
-                              f);
+        int r = nb_admin_list(admin, "the Nodes", NB_NODES_PATH, nb_hosts_add_object, hosts, f);
 
         /* What was added last is found first: a message names the record before the claim. */
         hosts->is_incomplete |= r > 0;
         if (r >= 0)
-                r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                                  nb_hosts_add_object, hosts, f);
+                r = nb_admin_list(admin, "the enrolled nodes", NB_RECORDS_PATH, nb_hosts_add_object,
+                                  hosts, f);
         if (r < 0)
                 return r;
         hosts->is_incomplete |= r > 0;
@@ -226,12 +215,10 @@ void nb_csr_add_decision(struct nb_plan *plan, const struct nb_node_request *req
         snprintf(what, sizeof(what), "deciding CSR %s", request->name);
         call = nb_plan_write(plan, "PATCH", path, what);
         /* The API server sets lastUpdateTime by its own clock, as it sets that of a new Node. */
-        if (call)
-                nb_json_format(
-                        &call->body,
-                        "{'metadata':{'uid':%s,'resourceVersion':%s},'status':{'conditions':[{"
-                        "'type':%s,'status':'True','reason':%s,'message':%s}]}}",
-                        request->uid, request->resource_version, type, reason, message);
+        nb_json_format(&call->body,
+                       "{'metadata':{'uid':%s,'resourceVersion':%s},'status':{'conditions':[{"
+                       "'type':%s,'status':'True','reason':%s,'message':%s}]}}",
+                       request->uid, request->resource_version, type, reason, message);
 }
 
 void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *uid,
@@ -243,9 +230,8 @@ void nb_secret_add_deletion(struct nb_plan *plan, const char *name, const char *
         snprintf(what, sizeof(what), "deleting the Secret %s", name);
         call = nb_plan_write(plan, "DELETE", path, what);
         /* The API server ignores a precondition that is null. */
-        if (call)
-                nb_json_format(&call->body,
-                               "{'apiVersion':'v1','kind':'DeleteOptions',"
-                               "'preconditions':{'uid':%s,'resourceVersion':%s}}",
-                               uid, resource_version);
+        nb_json_format(&call->body,
+                       "{'apiVersion':'v1','kind':'DeleteOptions',"
+                       "'preconditions':{'uid':%s,'resourceVersion':%s}}",
+                       uid, resource_version);
 }

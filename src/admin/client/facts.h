@@ -28,33 +28,28 @@ enum nb_read {
 };
 _Static_assert(_NB_READ_N <= NB_PLAN_READS_MAX, "a place for each");
 
-/* Add a GET to a plan: of a request; of the Secret of a token; of the policy; of the record of a
- * node; of a Node. */
-void nb_facts_add_request(struct nb_plan *plan, const char *name);
-void nb_facts_add_token(struct nb_plan *plan, const char *id);
-void nb_facts_add_policy(struct nb_plan *plan);
-void nb_facts_add_record(struct nb_plan *plan, const char *node);
-void nb_facts_add_node(struct nb_plan *plan, const char *node);
+/* Adds a GET to a plan. `name` is that of the object; for a token and its claim, the ID of the
+ * token; for a record, the node. */
+void nb_facts_add(struct nb_plan *plan, enum nb_read read, const char *name);
 
 /* The answer of the GET. 1: read; 0: there is no GET or no object, or it has a flaw. A Secret that
  * is not a correct token cannot authenticate, so it is treated as if it did not exist; *ret_token
  * has what could be read. */
-int nb_facts_take_request(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_facts_take_request(struct nb_plan *plan, struct nb_admin *admin,
                           struct nb_node_request *ret_request, struct nb_failure *f);
-int nb_facts_take_token(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_facts_take_token(struct nb_plan *plan, struct nb_admin *admin,
                         struct nb_bootstrap_token *ret_token, struct nb_failure *f);
-int nb_facts_take_node(const struct nb_plan *plan, struct nb_admin *admin,
-                       struct nb_node_facts *ret_node, struct nb_failure *f);
+int nb_facts_take_node(struct nb_plan *plan, struct nb_admin *admin, struct nb_node_facts *ret_node,
+                       struct nb_failure *f);
 
-int nb_facts_take_record(const struct nb_plan *plan, struct nb_admin *admin, const char *node,
+int nb_facts_take_record(struct nb_plan *plan, struct nb_admin *admin, const char *node,
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
 
 /* As above. A missing policy is a flaw, since somebody may have deleted a policy that requires
  * proofs. The second function also sends the GET, and waits. */
-int nb_facts_take_policy(const struct nb_plan *plan, struct nb_admin *admin,
-                         struct nb_policy *ret_policy, struct nb_failure *ret_flaw,
-                         struct nb_failure *f);
+int nb_facts_take_policy(struct nb_plan *plan, struct nb_admin *admin, struct nb_policy *ret_policy,
+                         struct nb_failure *ret_flaw, struct nb_failure *f);
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f);
 
@@ -70,7 +65,7 @@ struct nb_look {
 /* The facts for a decision, apart from the claim of the token and from what other nodes have: the
  * reads, and their answers. `look` must be zero, and the caller calls nb_look_done(). 0. */
 void nb_look_add(struct nb_plan *plan, const char *token_id, const char *node);
-int nb_look_take(const struct nb_plan *plan, struct nb_admin *admin,
+int nb_look_take(struct nb_plan *plan, struct nb_admin *admin,
                  const struct nb_node_request *request, struct nb_look *look, struct nb_failure *f);
 void nb_look_done(struct nb_look *look);
 

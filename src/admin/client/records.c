@@ -1,100 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "admin/client/records.h"
 
-/* --- Sorted arrays --- */
-
-size_t nb_sorted_place(const struct nb_sorted *sorted, nb_compare *compare, const void *item) {
-        size_t low = 0, high = sorted->n;
+/* The index of the first record that does not come before this key. Returns whether it has it. */
+static bool find_place(const struct nb_records *records, const char *key, size_t *ret) {
+        size_t low = 0, high = records->n;
 
         while (low < high) {
                 size_t middle = low + (high - low) / 2;
 
-                if (compare(sorted->items[middle], item) < 0)
+                if (strcmp(((const struct nb_record *)records->items[middle])->key, key) < 0)
                         low = middle + 1;
                 else
                         high = middle;
         }
-        return low;
-}
-
-int nb_sorted_add(struct nb_sorted *sorted, nb_compare *compare, void *item) {
-        const size_t i = nb_sorted_place(sorted, compare, item);
-
-        if (sorted->n == sorted->allocated) {
-                size_t n = sorted->allocated > 0 ? 2 * sorted->allocated : 64;
-                void **grown = reallocarray(sorted->items, n, sizeof(void *));
-
-                if (!grown)
-                        return -ENOMEM;
-                sorted->items = grown;
-                sorted->allocated = n;
-        }
-        memmove(&sorted->items[i + 1], &sorted->items[i], (sorted->n - i) * sizeof(void *));
-        sorted->items[i] = item;
-        sorted->n++;
-        return 0;
-}
-
-void nb_sorted_remove(struct nb_sorted *sorted, nb_compare *compare, const void *item) {
-        const size_t i = nb_sorted_place(sorted, compare, item);
-
-        if (i == sorted->n || sorted->items[i] != item)
-                return;
-        sorted->n--;
-        memmove(&sorted->items[i], &sorted->items[i + 1], (sorted->n - i) * sizeof(void *));
-}
-
-/* --- Records --- */
-
-static int compare_keys(const void *one, const void *other) {
-        return strcmp(((const struct nb_record *)one)->key, ((const struct nb_record *)other)->key);
-}
-
-void *nb_records_at(const struct nb_records *records, size_t i) {
-        return records->sorted.items[i];
+        *ret = low;
+        return low < records->n &&
+               strcmp(((const struct nb_record *)records->items[low])->key, key) == 0;
 }
 
 void *nb_records_find(const struct nb_records *records, const char *key) {
-        const struct nb_record wanted = { .key = key };
-        const size_t i = nb_sorted_place(&records->sorted, compare_keys, &wanted);
+        size_t i;
 
-        return i < records->sorted.n && !compare_keys(records->sorted.items[i], &wanted)
-                       ? records->sorted.items[i]
-                       : NULL;
+        return find_place(records, key, &i) ? records->items[i] : NULL;
+}
+
+static void *add_record(struct nb_records *records, size_t i, const char *key, size_t size) {
+        const size_t key_size = strlen(key) + 1;
+        struct nb_record *record;
+
+        if (records->n == records->allocated) {
+                size_t n = records->allocated > 0 ? 2 * records->allocated : 64;
+                void **grown = reallocarray(records->items, n, sizeof(void *));
+
+                if (!grown)
+                        return NULL;
+                records->items = grown;
+                records->allocated = n;
+        }
+        record = calloc(1, size + key_size);
+        if (!record)
+                return NULL;
+        record->key = memcpy((char *)record + size, key, key_size);
+        memmove(&records->items[i + 1], &records->items[i], (records->n - i) * sizeof(void *));
+        records->items[i] = record;
+        records->n++;
+        return record;
 }
 
 void *nb_records_put(struct nb_records *records, const char *key, size_t size) {
-        struct nb_record *record = nb_records_find(records, key);
-        const size_t key_size = strlen(key) + 1;
+        size_t i;
+        struct nb_record *record = find_place(records, key, &i) ? records->items[i]
+                                                                : add_record(records, i, key, size);
 
-        if (!record) {
-                record = calloc(1, size + key_size);
-                if (!record)
-                        return NULL;
-                record->key = memcpy((char *)record + size, key, key_size);
-                if (nb_sorted_add(&records->sorted, compare_keys, record) < 0) {
-                        free(record);
-                        return NULL;
-                }
-        }
-        record->generation = records->generation;
+        if (record)
+                record->generation = records->generation;
         return record;
 }
 
 void nb_records_drop(struct nb_records *records, struct nb_record *record) {
-        nb_sorted_remove(&records->sorted, compare_keys, record);
+        size_t i;
+
+        if (find_place(records, record->key, &i)) {
+                records->n--;
+                memmove(&records->items[i], &records->items[i + 1],
+                        (records->n - i) * sizeof(void *));
+        }
         free(record);
 }
 
 void nb_records_list(struct nb_records *records, bool is_complete,
                      void (*drop)(void *userdata, struct nb_record *record), void *userdata) {
         records->generation += !is_complete;
-        for (size_t i = records->sorted.n; i > 0 && is_complete; i--) {
-                struct nb_record *record = records->sorted.items[i - 1];
+        for (size_t i = records->n; i > 0 && is_complete; i--) {
+                struct nb_record *record = records->items[i - 1];
 
                 if (record->generation != records->generation)
                         drop(userdata, record);
@@ -102,8 +83,8 @@ void nb_records_list(struct nb_records *records, bool is_complete,
 }
 
 void nb_records_done(struct nb_records *records) {
-        for (size_t i = 0; i < records->sorted.n; i++)
-                free(records->sorted.items[i]);
-        free(records->sorted.items);
+        for (size_t i = 0; i < records->n; i++)
+                free(records->items[i]);
+        free(records->items);
         *records = (struct nb_records){ 0 };
 }

@@ -14,35 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Pointers in an order: a sorted array. */
-struct nb_sorted {
-        void **items;
-        size_t n, allocated;
-};
-
-typedef int nb_compare(const void *one, const void *other);
-
-/* The index of the first item that is not less than `item`. */
-size_t nb_sorted_place(const struct nb_sorted *sorted, nb_compare *compare, const void *item);
-
-/* Adds an item that no other one is equal to. 0, -ENOMEM. */
-int nb_sorted_add(struct nb_sorted *sorted, nb_compare *compare, void *item);
-
-/* Removes the item if it is there. */
-void nb_sorted_remove(struct nb_sorted *sorted, nb_compare *compare, const void *item);
-
 struct nb_record {
         const char *key; /* belongs to the record */
         uint32_t generation;
 };
 
 struct nb_records {
-        struct nb_sorted sorted;
+        void **items; /* each begins with a struct nb_record; sorted by their keys */
+        size_t n, allocated;
         uint32_t generation;
 };
-
-/* The record at this index, for all below records->sorted.n. */
-void *nb_records_at(const struct nb_records *records, size_t i);
 
 /* NULL if there is none. */
 void *nb_records_find(const struct nb_records *records, const char *key);

@@ -75,15 +75,18 @@ static int finish_list(struct nb_watch *watch, struct nb_failure *f) {
 /* 1: listed; 0: an answer is awaited. */
 static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
         const struct nb_watch_kind *kind = watch->kind;
-        char what[128];
         int r = 1;
 
-        snprintf(what, sizeof(what), "listing %s", kind->what);
-        if (!watch->list.is_begun)
+        if (!watch->list.path) {
                 kind->on_list(watch->userdata, false);
+                watch->list = (struct nb_list){ .what = kind->what,
+                                                .path = kind->path,
+                                                .is_consistent = true,
+                                                .visit = visit_object,
+                                                .userdata = watch };
+        }
         if (!kind->is_unlisted)
-                r = nb_list_run(&watch->list, admin, what, kind->path, true, visit_object, watch,
-                                f);
+                r = nb_list_run(&watch->list, admin, f);
         if (r == 0)
                 return r;
         if (r > 0)
@@ -138,7 +141,7 @@ static int take_event(struct nb_watch *watch, char *line, size_t len, struct nb_
         object.r = json.r;
         if (!type || !object.root) {
                 nb_json_refuse(&object, "object", "an event", NULL);
-                return object.r < 0 ? object.r : -EBADMSG;
+                return object.r;
         }
         nb_json_copy(&object, "metadata.resourceVersion", watch->version, sizeof(watch->version));
         if (object.r >= 0)
@@ -288,7 +291,7 @@ uint64_t nb_watch_due(const struct nb_watch *watch) {
 
         if (watch->transfer || page->transfer || (watch->kind->is_unwatched && !watch->wants_list))
                 return NB_TIME_INFINITE;
-        return watch->list.is_begun ? 0 : watch->due_ms;
+        return watch->list.path ? 0 : watch->due_ms;
 }
 
 bool nb_watch_is_current(const struct nb_watch *watch) {

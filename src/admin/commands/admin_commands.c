@@ -75,7 +75,7 @@ int nb_admin_verify_node(const char *name, struct nb_failure *f) {
 }
 
 int nb_admin_write(struct nb_admin *admin, const char *method, const char *what, const char *path,
-                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
+                   struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f) {
         int r = nb_admin_send(admin, method, what, path, body, ret_json, f);
 
         if (r != 404 && r != 409)

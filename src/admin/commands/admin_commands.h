@@ -52,7 +52,7 @@ int nb_admin_verify_node(const char *name, struct nb_failure *f);
 
 /* nb_admin_send() for a change. A 404 and a 409 are NB_ADMIN_CONFLICT. */
 int nb_admin_write(struct nb_admin *admin, const char *method, const char *what, const char *path,
-                   const struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
+                   struct nb_buffer *body, struct nb_json *ret_json, struct nb_failure *f);
 
 /* Deletes the Secret of the token whose ID `id` begins with. 1: deleted; 0: there is none. */
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f);

@@ -91,7 +91,8 @@ struct publication {
 /* One object: how it is, and the request that makes it as it should be. */
 struct plan {
         const struct row *row;
-        char title[128];      /* "Role kubeadm:bootstrap-signer-clusterinfo" */
+        char title[128]; /* "Role kubeadm:bootstrap-signer-clusterinfo" */
+        char path[NB_ADMIN_PATH_MAX];
         struct nb_json found; /* without a root if the object does not exist */
         struct nb_buffer body;
 };
@@ -281,13 +282,12 @@ static void format_body(struct plan *plan, const struct nb_cluster *cluster) {
 static int plan_object(const struct publication *publication, struct plan *plan,
                        struct nb_failure *f) {
         const struct row *row = plan->row;
-        char path[NB_ADMIN_PATH_MAX];
         int r;
 
         plan->body = (struct nb_buffer)NB_BUFFER_INIT(OBJECT_MAX);
         snprintf(plan->title, sizeof(plan->title), "%s %s", row->kind, row->name);
-        snprintf(path, sizeof(path), "%s/%s", row->collection, row->name);
-        r = nb_admin_get(publication->admin, plan->title, path, &plan->found, f);
+        snprintf(plan->path, sizeof(plan->path), "%s/%s", row->collection, row->name);
+        r = nb_admin_get(publication->admin, plan->title, plan->path, &plan->found, f);
         if (r > 0)
                 r = row->is_policy ? 1
                     : row->field   ? verify_list(plan, f)
@@ -316,14 +316,13 @@ static void print_difference(struct plan *plan, const struct nb_cluster *cluster
 
 /* --- Applying --- */
 
-static int apply_plan(struct nb_admin *admin, const struct plan *plan, struct nb_failure *f) {
+static int apply_plan(struct nb_admin *admin, struct plan *plan, struct nb_failure *f) {
         const bool is_new = !plan->found.root;
-        char what[160], path[NB_ADMIN_PATH_MAX];
+        char what[160];
 
         snprintf(what, sizeof(what), "%s the %s", is_new ? "creating" : "changing", plan->title);
-        snprintf(path, sizeof(path), "%s/%s", plan->row->collection, plan->row->name);
         return nb_admin_write(admin, is_new ? "POST" : "PATCH", what,
-                              is_new ? plan->row->collection : path, &plan->body, NULL, f);
+                              is_new ? plan->row->collection : plan->path, &plan->body, NULL, f);
 }
 
 /* Prints what is to be changed, or changes it. *n counts the changes. */
@@ -378,7 +377,7 @@ int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0 && server && nb_url_parse(server, strlen(server), &url) < 0)
                 return nb_admin_refuse_word("'--server' to be https://HOST[:PORT]", server, f);
         if (r >= 0)
-                r = nb_admin_connect(&admin.place, &admin, f);
+                r = nb_admin_connect(&admin, f);
         if (r < 0)
                 return r;
         *cluster = admin.cluster;

@@ -214,8 +214,7 @@ static int visit_secret(void *userdata, struct nb_json *item) {
 }
 
 static int check_tokens(struct verification *verification, struct nb_failure *f) {
-        int r = nb_admin_list(verification->admin, "listing the tokens",
-                              NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, visit_secret,
+        int r = nb_admin_list(verification->admin, "the tokens", NB_TOKENS_PATH, visit_secret,
                               verification, f);
         const unsigned n_left_out = verification->n_signing > NB_SIGNATURES_MAX
                                             ? verification->n_signing - NB_SIGNATURES_MAX
@@ -363,7 +362,7 @@ static int check_policy(struct verification *verification, struct nb_failure *f)
         int r = nb_facts_read_policy(verification->admin, &verification->policy, &flaw, f);
 
         if (r >= 0 && verification->policy.serving_prefixes[0])
-                r = nb_admin_list(verification->admin, "listing the ServiceCIDRs",
+                r = nb_admin_list(verification->admin, "the ServiceCIDRs",
                                   "/apis/networking.k8s.io/v1/servicecidrs", visit_networks,
                                   verification, f);
         if (r < 0 && f->code != NB_ADMIN_MISSING)
@@ -441,8 +440,8 @@ static int visit_request(void *userdata, struct nb_json *item) {
 
 static int check_requests(struct verification *verification, struct nb_failure *f) {
         char oldest[NB_RFC3339_SIZE];
-        int r = nb_admin_list(verification->admin, "listing the requests", NB_CSRS_PATH,
-                              visit_request, verification, f);
+        int r = nb_admin_list(verification->admin, "the requests", NB_CSRS_PATH, visit_request,
+                              verification, f);
 
         if (r < 0)
                 return r;

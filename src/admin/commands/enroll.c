@@ -7,7 +7,6 @@
 #include "admin/client/facts.h"
 #include "admin/client/records.h"
 #include "admin/commands/admin_commands.h"
-#include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
@@ -174,39 +173,32 @@ static bool read_item(struct nb_json *item, struct nb_node_record *ret_record,
 
 /* Two machines with one key could ask for each other's certificates. */
 struct owner {
-        struct nb_record record; /* key: the SHA-256 of the public key */
+        struct nb_record record; /* key: the fingerprint of the public key */
         char node[NB_NODE_NAME_MAX + 1];
 };
 
-/* NB_ADMIN_EXISTS if another node has the key. */
-static int keep_owner(struct enroll *enroll, const uint8_t key_id[static NB_SHA256_SIZE],
-                      const char *node, struct nb_failure *f) {
-        char digits[2 * NB_SHA256_SIZE + 1];
+/* The node that has the key: this one, if there was none. NULL without memory. */
+static const char *find_owner(struct enroll *enroll, const uint8_t key_id[static NB_SHA256_SIZE],
+                              const char *node) {
+        char fingerprint[NB_PIN_TEXT_SIZE];
         struct owner *owner;
 
-        nb_hex_encode(key_id, NB_SHA256_SIZE, digits);
-        owner = nb_records_put(&enroll->keys, digits, sizeof(*owner));
-        if (!owner)
-                return nb_failure_set_memory(f);
-        if (!owner->node[0])
+        nb_pin_format(key_id, fingerprint);
+        owner = nb_records_put(&enroll->keys, fingerprint, sizeof(*owner));
+        if (owner && !owner->node[0])
                 NB_TEXT_COPY(owner->node, node);
-        if (strcmp(owner->node, node) != 0)
-                return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
-                                      "node %s is enrolled with this key; each machine needs its "
-                                      "own",
-                                      owner->node);
-        return 0;
+        return owner ? owner->node : NULL;
 }
 
 /* A record that cannot be read allows nothing, so it is passed over. */
 static int visit_key(void *userdata, struct nb_json *item) {
-        struct nb_failure ignored = { 0 }, taken = { 0 };
+        struct nb_failure ignored = { 0 };
         struct nb_node_record record = { 0 };
-        int r = 0;
 
-        if (read_item(item, &record, &ignored) && record.public_key[0])
-                r = keep_owner(userdata, record.key_id, record.node, &taken);
-        return r < 0 && taken.code != NB_ADMIN_EXISTS ? nb_failure_set_memory(item->f) : 0;
+        if (!read_item(item, &record, &ignored) || !record.public_key[0])
+                return 0;
+        return find_owner(userdata, record.key_id, record.node) ? 0
+                                                                : nb_failure_set_memory(item->f);
 }
 
 /* Replaces the names of one kind in the record, if there is an option for them. */
@@ -234,7 +226,7 @@ static int read_record(struct nb_admin *admin, struct enrollment *enrollment, bo
         struct nb_failure unusable = { 0 };
         int r;
 
-        nb_facts_add_record(&plan, enrollment->node);
+        nb_facts_add(&plan, NB_READ_RECORD, enrollment->node);
         r = nb_plan_perform(&plan, admin, f);
         if (r >= 0)
                 r = nb_facts_take_record(&plan, admin, enrollment->node, &enrollment->record,
@@ -281,14 +273,21 @@ static int write_record(struct nb_admin *admin, struct enrollment *enrollment,
 static int add_node(struct enroll *enroll, struct enrollment *enrollment, struct nb_failure *f) {
         struct nb_node_record *record = &enrollment->record;
         const bool has_key = enrollment_has_key(enrollment);
+        const char *owner = enrollment->node;
         int r = enrollment->wanted ? take_wanted(enroll, enrollment, f) : 1;
 
         if (r <= 0)
                 return r;
         if (has_key)
-                r = keep_owner(enroll, enrollment->key_id, enrollment->node, f);
-        if (r >= 0)
-                r = read_record(&enroll->admin, enrollment, enrollment->is_forced && has_key, f);
+                owner = find_owner(enroll, enrollment->key_id, enrollment->node);
+        if (!owner)
+                return nb_failure_set_memory(f);
+        if (strcmp(owner, enrollment->node) != 0)
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
+                                      "node %s is enrolled with this key; each machine needs its "
+                                      "own",
+                                      owner);
+        r = read_record(&enroll->admin, enrollment, enrollment->is_forced && has_key, f);
         if (r < 0)
                 return r;
         if (has_key && record->public_key[0] && !enrollment->is_forced &&
@@ -410,19 +409,19 @@ static int visit_lines(struct enroll *enroll, const char *text, bool is_adding,
 }
 
 static int connect_and_look(struct enroll *enroll, struct nb_failure *f) {
-        int r = nb_admin_connect(&enroll->admin.place, &enroll->admin, f);
+        int r = nb_admin_connect(&enroll->admin, f);
 
         /* Without a key, the node does not need a proof. */
         if (r >= 0 && enroll->has_key)
-                r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
-                                  visit_key, enroll, f);
+                r = nb_admin_list(&enroll->admin, "the enrolled nodes", NB_RECORDS_PATH, visit_key,
+                                  enroll, f);
         if (r >= 0 && enroll->has_key)
                 r = nb_automatic_approval_refuse(&enroll->admin,
                                                  NB_TOKEN_GROUP_NODE "," NB_TOKEN_GROUP_ENROLLED,
                                                  enroll->is_forced, f);
-        if (r >= 0 && enroll->wanted.sorted.n > 0)
-                r = nb_admin_list(&enroll->admin, "listing certificate signing requests",
-                                  NB_CSRS_PATH, visit_request, enroll, f);
+        if (r >= 0 && enroll->wanted.n > 0)
+                r = nb_admin_list(&enroll->admin, "certificate signing requests", NB_CSRS_PATH,
+                                  visit_request, enroll, f);
         return r;
 }
 
@@ -514,7 +513,7 @@ static int remove_node(struct nb_admin *admin, const char *node, struct nb_failu
 
 static int print_record(void *userdata, struct nb_json *item) {
         const bool *is_showing = userdata;
-        char digits[2 * NB_SHA256_SIZE + 1], name[254];
+        char fingerprint[NB_PIN_TEXT_SIZE], name[254];
         struct nb_node_record record = { 0 };
         struct nb_failure flaw = { 0 };
 
@@ -527,17 +526,16 @@ static int print_record(void *userdata, struct nb_json *item) {
                 printf("%-30s removed %s\n", record.node, record.removed_text);
                 return 0;
         }
-        nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
-        printf("%-30s %s%s%s%s%s%s\n%s", record.node, record.public_key[0] ? "sha256:" : "no key",
-               record.public_key[0] ? digits : "", record.addresses[0] ? " " : "", record.addresses,
-               record.dns_names[0] ? " " : "", record.dns_names,
-               *is_showing ? record.public_key : "");
+        nb_pin_format(record.key_id, fingerprint);
+        printf("%-30s %s%s%s%s%s\n%s", record.node, record.public_key[0] ? fingerprint : "no key",
+               record.addresses[0] ? " " : "", record.addresses, record.dns_names[0] ? " " : "",
+               record.dns_names, *is_showing ? record.public_key : "");
         return 0;
 }
 
 int nb_enroll_list(struct nb_admin *admin, struct nb_failure *f) {
         bool is_showing = false;
-        int r = nb_admin_list(admin, "listing the enrolled nodes", NB_RECORDS_PATH, print_record,
+        int r = nb_admin_list(admin, "the enrolled nodes", NB_RECORDS_PATH, print_record,
                               &is_showing, f);
 
         return r < 0 ? r : 0;
@@ -571,7 +569,7 @@ static int for_each_node(struct nb_options *options,
         for (int i = 0; i < n && r >= 0; i++)
                 r = nb_admin_verify_node(options->argv[i], f);
         if (r >= 0)
-                r = nb_admin_connect(&admin.place, &admin, f);
+                r = nb_admin_connect(&admin, f);
         for (int i = 0; i < n && r >= 0; i++)
                 r = run(&admin, options->argv[i], f);
         return r;

@@ -17,14 +17,11 @@
 #define SUMMARY_MAX 5 /* requestors that have a line of their own */
 #define JSON_MAX ((size_t)64 * 1024)
 
-static const char *const kinds[] = {
-        [NB_NODE_REQUEST_CLIENT] = "client", [NB_NODE_REQUEST_SERVING] = "serving"
-};
-
 /* A pending request that is selected. */
 struct row {
-        struct nb_record record; /* key: the name */
-        time_t created;
+        struct nb_record record;  /* key: creation and name, so that the oldest one is the first */
+        struct nb_review *review; /* of the first ones, at most `limit`; otherwise NULL */
+        const char *name;         /* in the key */
 };
 
 /* All rows of one requestor. */
@@ -47,19 +44,21 @@ struct requests {
         bool is_forced, is_denying;
         struct nb_known known;
         struct nb_records rows, groups;
-        struct nb_sorted shown; /* the oldest ones, at most `limit` */
         size_t limit;
         struct nb_failure failure; /* the first one that concerns one row */
 };
 
+static struct row *row_at(const struct requests *requests, size_t i) {
+        return requests->rows.items[i];
+}
+
 static void requests_done(struct requests *requests) {
         nb_admin_done(&requests->admin);
         nb_known_done(&requests->known);
-        for (size_t i = 0; i < requests->shown.n; i++)
-                nb_review_free(requests->shown.items[i]);
-        free(requests->shown.items);
-        for (size_t i = 0; i < requests->groups.sorted.n; i++) {
-                struct group *group = nb_records_at(&requests->groups, i);
+        for (size_t i = 0; i < requests->rows.n; i++)
+                nb_review_free(row_at(requests, i)->review);
+        for (size_t i = 0; i < requests->groups.n; i++) {
+                struct group *group = requests->groups.items[i];
 
                 nb_records_done(&group->verdicts);
         }
@@ -69,38 +68,39 @@ static void requests_done(struct requests *requests) {
 
 /* --- Collecting --- */
 
-static int compare_reviews(const void *one, const void *other) {
-        const struct nb_node_request *a = &((const struct nb_review *)one)->request,
-                                     *b = &((const struct nb_review *)other)->request;
-
-        return a->created != b->created ? (a->created > b->created) - (a->created < b->created)
-                                        : strcmp(a->name, b->name);
-}
-
 /* Keeps the review if it is among the oldest ones. */
-static int keep_shown(struct requests *requests, struct nb_review **review, struct nb_failure *f) {
-        struct nb_sorted *shown = &requests->shown;
+static int keep_row(struct requests *requests, struct nb_review **review, struct nb_failure *f) {
+        const struct nb_node_request *request = &(*review)->request;
+        char created[NB_RFC3339_SIZE], key[sizeof(created) + sizeof(request->name)];
+        struct row *row, *last;
 
-        if (nb_sorted_add(shown, compare_reviews, *review) < 0)
+        nb_time_format(request->created, created);
+        snprintf(key, sizeof(key), "%s %s", created, request->name);
+        row = nb_records_put(&requests->rows, key, sizeof(*row));
+        if (!row)
                 return nb_failure_set_memory(f);
-        TAKE(*review);
-        if (shown->n > requests->limit)
-                nb_review_free(shown->items[--shown->n]);
+        row->name = row->record.key + strlen(created) + 1;
+        nb_review_free(row->review);
+        row->review = TAKE(*review);
+        if (requests->rows.n <= requests->limit)
+                return 0;
+        last = row_at(requests, requests->limit);
+        if (strcmp(row->record.key, last->record.key) > 0)
+                last = row;
+        nb_review_free(TAKE(last->review));
         return 0;
 }
 
 static int count_review(struct requests *requests, const struct nb_review *review,
                         struct nb_failure *f) {
         const struct nb_node_request *request = &review->request;
-        struct row *row = nb_records_put(&requests->rows, request->name, sizeof(*row));
         struct group *group = nb_records_put(&requests->groups, request->username, sizeof(*group));
         struct count *count = group ? nb_records_put(&group->verdicts, review->verdict,
                                                      sizeof(*count))
                                     : NULL;
 
-        if (!row || !count)
+        if (!count)
                 return nb_failure_set_memory(f);
-        row->created = request->created;
         if (group->n++ == 0 || request->created < group->oldest)
                 group->oldest = request->created;
         count->n++;
@@ -112,7 +112,7 @@ static bool is_selected(const struct requests *requests, const struct nb_review 
 
         return (!requests->token || !strcmp(request->token_id, requests->token)) &&
                (!requests->node || !strcmp(request->node, requests->node)) &&
-               (!requests->kind || !strcmp(kinds[request->kind], requests->kind)) &&
+               (!requests->kind || !strcmp(nb_node_request_kinds[request->kind], requests->kind)) &&
                (!requests->reason || !strcmp(review->verdict, requests->reason));
 }
 
@@ -151,17 +151,17 @@ static int collect_request(void *userdata, struct nb_json *item) {
         if (r < 0 || !is_selected(requests, review))
                 return r;
         r = count_review(requests, review, item->f);
-        return r < 0 ? r : keep_shown(requests, &review, item->f);
+        return r < 0 ? r : keep_row(requests, &review, item->f);
 }
 
 static int collect(struct requests *requests, struct nb_failure *f) {
-        int r = nb_admin_connect(&requests->admin.place, &requests->admin, f);
+        int r = nb_admin_connect(&requests->admin, f);
 
         if (r >= 0)
                 r = nb_known_read(&requests->admin, &requests->known, f);
         if (r >= 0)
-                r = nb_admin_list(&requests->admin, "listing certificate signing requests",
-                                  NB_CSRS_PATH, collect_request, requests, f);
+                r = nb_admin_list(&requests->admin, "certificate signing requests", NB_CSRS_PATH,
+                                  collect_request, requests, f);
         return r < 0 ? r : 0;
 }
 
@@ -184,7 +184,7 @@ static void print_row(const struct nb_review *review) {
 
         nb_time_format(request->created, created);
         printf(LINE, plain(request->name, name), request->node[0] ? request->node : "?",
-               kinds[request->kind], created, review->node_state, review->proof,
+               nb_node_request_kinds[request->kind], created, review->node_state, review->proof,
                plain(request->username, user), review->verdict, review->text);
         for (unsigned i = 0; i < request->facts.n_names; i++)
                 printf("%s%s", i == 0 ? "; names: " : ", ", request->facts.names[i].text);
@@ -204,7 +204,7 @@ static int print_json(const struct nb_review *review, bool is_first, struct nb_f
         nb_json_open(&writer, NULL, '{');
         nb_json_put_string(&writer, "name", request->name);
         nb_json_put_string(&writer, "node", request->node);
-        nb_json_put_string(&writer, "kind", kinds[request->kind]);
+        nb_json_put_string(&writer, "kind", nb_node_request_kinds[request->kind]);
         nb_json_put_string(&writer, "created", created);
         nb_json_put_string(&writer, "nodeState", review->node_state);
         nb_json_put_string(&writer, "proof", review->proof);
@@ -236,8 +236,8 @@ static void print_group(const struct group *group, time_t now) {
 
         nb_duration_format(now > group->oldest ? (uint64_t)(now - group->oldest) * 1000 : 0, age);
         printf("%s: %zu pending, oldest %s", plain(group->record.key, user), group->n, age);
-        for (size_t i = 0; i < group->verdicts.sorted.n; i++) {
-                const struct count *count = nb_records_at(&group->verdicts, i);
+        for (size_t i = 0; i < group->verdicts.n; i++) {
+                const struct count *count = group->verdicts.items[i];
 
                 printf("%s %zu %s", i == 0 ? ":" : ",", count->n, count->record.key);
         }
@@ -245,7 +245,7 @@ static void print_group(const struct group *group, time_t now) {
 }
 
 static void print_summary(struct requests *requests) {
-        struct nb_sorted *groups = &requests->groups.sorted;
+        struct nb_records *groups = &requests->groups;
         const time_t now = nb_admin_time(&requests->admin);
         size_t n_other = 0;
 
@@ -262,22 +262,13 @@ static void print_summary(struct requests *requests) {
                 printf("%zu other requestors: %zu pending\n", groups->n - SUMMARY_MAX, n_other);
 }
 
-static int compare_ages(const void *one, const void *other) {
-        const struct row *const *a = one, *const *b = other;
-
-        return ((*a)->created > (*b)->created) - ((*a)->created < (*b)->created);
-}
-
 /* A name with a line break could look like the name of another request. */
-static void print_names(struct requests *requests, size_t limit) {
-        struct nb_sorted *rows = &requests->rows.sorted;
+static void print_names(const struct requests *requests, size_t limit) {
         size_t n_hidden = 0;
 
-        if (rows->n > 0)
-                qsort(rows->items, rows->n, sizeof(void *), compare_ages);
-        for (size_t i = 0; i < rows->n && i < limit; i++) {
+        for (size_t i = 0; i < requests->rows.n && i < limit; i++) {
                 char quoted[NB_TEXT_QUOTED_SIZE];
-                const char *name = ((const struct row *)rows->items[i])->record.key;
+                const char *name = row_at(requests, i)->name;
 
                 if (plain(name, quoted) == name)
                         puts(name);
@@ -293,7 +284,8 @@ static void print_names(struct requests *requests, size_t limit) {
 }
 
 static int print_requests(struct requests *requests, struct nb_failure *f) {
-        const size_t n_rows = requests->rows.sorted.n, n_shown = requests->shown.n;
+        const size_t n_rows = requests->rows.n,
+                     n_shown = n_rows < requests->limit ? n_rows : requests->limit;
         const bool is_json = requests->output != NULL;
         int r = 0;
 
@@ -307,7 +299,7 @@ static int print_requests(struct requests *requests, struct nb_failure *f) {
                        "REQUESTOR", "VERDICT", "");
         }
         for (size_t i = 0; i < n_shown && r >= 0; i++) {
-                struct nb_review *review = requests->shown.items[i];
+                struct nb_review *review = row_at(requests, i)->review;
 
                 r = requests->reason ? 0 : judge_row(requests, review, f);
                 if (r >= 0 && is_json)
@@ -355,8 +347,8 @@ static int write_decision(struct requests *requests, const struct nb_review *rev
                             is_denying ? "DeniedByAdministrator" : NB_APPROVED_BY_COMMAND,
                             "Decided with node-bootstrap-admin requests");
         r = nb_plan_perform(&plan, &requests->admin, f);
-        if (r >= 0 && review->needs_claim && !plan.writes[1]->is_answered) {
-                r = nb_claim_written(plan.writes[0], r, f);
+        if (r >= 0 && review->needs_claim && !plan.writes[1].is_answered) {
+                r = nb_claim_written(&plan.writes[0], r, f);
                 return r < 0 ? r : -EAGAIN;
         }
         if (r < 0)
@@ -401,7 +393,7 @@ static int try_request(struct requests *requests, const char *name, bool is_rehe
         if (!review)
                 return nb_failure_set_memory(f);
         request = &review->request;
-        nb_facts_add_request(&plan, name);
+        nb_facts_add(&plan, NB_READ_REQUEST, name);
         r = nb_plan_perform(&plan, admin, f);
         if (r >= 0)
                 r = nb_facts_take_request(&plan, admin, request, f);
@@ -451,14 +443,13 @@ static int decide_selected(struct requests *requests, size_t n_expected, struct 
                 *f = requests->failure;
                 return -EPROTO;
         }
-        if (rows->sorted.n != n_expected)
+        if (rows->n != n_expected)
                 return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
                                       "expected %zu requests, found %zu; nothing was decided",
-                                      n_expected, rows->sorted.n);
+                                      n_expected, rows->n);
         for (size_t i = 0; n_expected > 0 && i < 2 * n_expected && r >= 0; i++) {
-                const struct row *row = nb_records_at(rows, i % n_expected);
-
-                r = decide_request(requests, row->record.key, i < n_expected, f);
+                r = decide_request(requests, row_at(requests, i % n_expected)->name, i < n_expected,
+                                   f);
                 /* It was deleted, or its name is above the limits. */
                 if (r < 0 && f->code == NB_ADMIN_MISSING) {
                         nb_failure_clear(f);
@@ -563,7 +554,7 @@ static int decide(struct requests *requests, char **names, int n, struct nb_fail
                     nb_token_verify(names[i], strlen(names[i])) >= 0)
                         return nb_admin_refuse_word("the name of a certificate signing request",
                                                     names[i], f);
-        r = nb_admin_connect(&requests->admin.place, &requests->admin, f);
+        r = nb_admin_connect(&requests->admin, f);
         for (int i = 0; i < 2 * n && r >= 0; i++)
                 r = decide_request(requests, names[i % n], i < n, f);
         return r;

@@ -195,9 +195,9 @@ static int keep_item(void *userdata, struct nb_json *json) {
 
 int nb_known_read(struct nb_admin *admin, struct nb_known *ret_known, struct nb_failure *f) {
         static const char *const lists[][2] = {
-                { "listing the tokens", NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY },
-                { "listing the enrolled nodes", NB_RECORDS_PATH },
-                { "listing the claims of tokens", NB_CLAIMS_PATH },
+                { "the tokens", NB_TOKENS_PATH },
+                { "the enrolled nodes", NB_RECORDS_PATH },
+                { "the claims of tokens", NB_CLAIMS_PATH },
         };
         int r = nb_facts_read_policy(admin, &ret_known->policy, &ret_known->policy_flaw, f);
 
@@ -291,7 +291,7 @@ int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct n
 
         /* A malformed request for a serving certificate needs no Node. */
         if (request->node[0] && !(request->kind == NB_NODE_REQUEST_SERVING && request->flaw[0]))
-                nb_facts_add_node(&plan, request->node);
+                nb_facts_add(&plan, NB_READ_NODE, request->node);
         r = nb_plan_perform(&plan, admin, f);
         if (r >= 0)
                 r = nb_facts_take_node(&plan, admin, &node, f);
@@ -326,8 +326,8 @@ static int find_approved(void *userdata, struct nb_json *item) {
 
 static int look_for_user(struct nb_admin *admin, struct nb_review *review, bool is_forced,
                          struct nb_failure *f) {
-        int r = nb_admin_list(admin, "listing certificate signing requests", NB_CSRS_PATH,
-                              find_approved, review, f);
+        int r = nb_admin_list(admin, "certificate signing requests", NB_CSRS_PATH, find_approved,
+                              review, f);
 
         if (r > 0 && review->facts.claim != NB_CLAIM_OTHER && !is_forced)
                 return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
@@ -349,11 +349,11 @@ static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_re
 
         nb_look_add(&plan, request->token_id, request->node);
         if (request->token_id[0])
-                nb_claim_add_read(&plan, request->token_id);
+                nb_facts_add(&plan, NB_READ_CLAIM, request->token_id);
         r = nb_plan_perform(&plan, admin, f);
         /* The record may require a proof, so --force must not override an answer without it. */
-        if (r >= 0 && plan.reads[NB_READ_RECORD])
-                r = nb_call_read(plan.reads[NB_READ_RECORD], admin, &record, f);
+        if (r >= 0 && plan.reads[NB_READ_RECORD].method)
+                r = nb_call_read(&plan.reads[NB_READ_RECORD], admin, &record, f);
         if (r >= 0)
                 r = nb_look_take(&plan, admin, request, look, f);
         if (r < 0)

@@ -60,9 +60,7 @@ static int list_secret(void *userdata, struct nb_json *item) {
 
 int nb_token_list(struct nb_admin *admin, struct nb_failure *f) {
         bool has_header = false;
-        int r = nb_admin_list(admin, "listing the tokens",
-                              NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, list_secret,
-                              &has_header, f);
+        int r = nb_admin_list(admin, "the tokens", NB_TOKENS_PATH, list_secret, &has_header, f);
 
         return r < 0 ? r : 0;
 }
@@ -134,13 +132,12 @@ int nb_token_revoke(struct nb_options *options, struct nb_failure *f) {
         if (revocation.node)
                 r = nb_admin_verify_node(revocation.node, f);
         if (r >= 0)
-                r = nb_admin_connect(&admin.place, &admin, f);
+                r = nb_admin_connect(&admin, f);
         if (r < 0)
                 return r;
         if (revocation.node)
-                r = nb_admin_list(&admin, "listing the tokens",
-                                  NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY, revoke_secret,
-                                  &revocation, f);
+                r = nb_admin_list(&admin, "the tokens", NB_TOKENS_PATH, revoke_secret, &revocation,
+                                  f);
         if (r >= 0 && revocation.node && revocation.n == 0)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
                                            "there is no bound token for the node '%s'",

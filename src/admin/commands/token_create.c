@@ -327,7 +327,7 @@ static int create_tokens(struct creation *creation, struct nb_failure *f) {
         int r = 0;
 
         if (!creation->is_dry_run || creation->is_restricted || !creation->is_alone)
-                r = nb_admin_connect(&creation->admin.place, &creation->admin, f);
+                r = nb_admin_connect(&creation->admin, f);
         if (r >= 0 && !creation->is_alone)
                 r = prepare_handout(creation, f);
         if (r >= 0 && creation->is_restricted)

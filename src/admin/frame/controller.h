@@ -276,7 +276,7 @@ const char *nb_controller_reason(enum nb_node_request_kind kind, unsigned reason
 /* Takes the CSR that the plan has read, and brings its record up to date. 1: read; 0: there is
  * nothing to do for it, or it is gone (record->is_gone). The caller calls nb_node_request_done() in
  * both cases. */
-int nb_controller_take_request(struct nb_request_record *record, const struct nb_plan *plan,
+int nb_controller_take_request(struct nb_request_record *record, struct nb_plan *plan,
                                struct nb_node_request *ret_request, struct nb_failure *f);
 
 /* For the watches of requests. */
@@ -287,7 +287,6 @@ void nb_requests_on_serving_list(void *userdata, bool is_complete);
 /* For the watch of tokens. */
 void nb_tokens_on_object(void *userdata, struct nb_json *object, enum nb_change change);
 void nb_tokens_on_list(void *userdata, bool is_complete);
-void nb_tokens_drop(void *userdata, struct nb_record *record);
 
 /* One flow for what follows all decisions: a fleet that was approved has one turn in each round, so
  * it does not delay the next request. */
@@ -308,6 +307,9 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
                                                     const char *name, const char *node,
                                                     const char *token_id);
 
+/* A hash of a text, which spreads what belongs to it over a table. */
+uint32_t nb_controller_hash(const char *text);
+
 /* The first record of a token, or of one whose hash is the same; approved ones come first. */
 struct nb_request_record *nb_controller_find_users(const struct nb_controller *controller,
                                                    const char *token_id);
@@ -320,9 +322,6 @@ void nb_controller_drop_request(struct nb_request_record *record);
 void nb_controller_wake(struct nb_controller *controller, enum nb_fact fact, const char *token_id,
                         const char *node);
 
-/* Whether the watch is one of requests. */
-bool nb_controller_is_of_requests(const struct nb_watch *watch);
-
 /* The watches that the parts of this controller need. */
 void nb_controller_add_watches(struct nb_controller *controller);
 
@@ -333,7 +332,6 @@ void nb_controller_list_tokens(struct nb_controller *controller);
 void nb_controller_drop_records(struct nb_controller *controller);
 
 /* Runs until a stop is requested (0), or the credential cannot be used. Does not return before. */
-int nb_controller_run(struct nb_controller *controller, const struct nb_admin_place *place,
-                      struct nb_failure *f);
+int nb_controller_run(struct nb_controller *controller, struct nb_failure *f);
 
 void nb_controller_end(struct nb_controller *controller);

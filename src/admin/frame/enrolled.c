@@ -18,7 +18,7 @@ struct enrolled_node {
         char public_key[];
 };
 
-void nb_enrolled_drop(void *userdata, struct nb_record *record) {
+static void drop_enrolled(void *userdata, struct nb_record *record) {
         struct nb_controller *controller = userdata;
 
         nb_records_drop(&controller->enrolled, record);
@@ -30,7 +30,7 @@ static void keep_enrolled(struct nb_controller *controller, const struct nb_node
         struct enrolled_node *enrolled;
 
         if (old)
-                nb_enrolled_drop(controller, old);
+                drop_enrolled(controller, old);
         enrolled = nb_records_put(&controller->enrolled, node->node, sizeof(*enrolled) + key_size);
         if (enrolled)
                 memcpy(enrolled->public_key, node->public_key, key_size);
@@ -52,14 +52,14 @@ void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_chang
         if (change != NB_CHANGE_DELETED && node.removed == 0)
                 keep_enrolled(controller, &node);
         else if (record)
-                nb_enrolled_drop(controller, record);
+                drop_enrolled(controller, record);
         nb_controller_wake(controller, NB_FACT_LIMITS, NULL, node.node);
 }
 
 void nb_enrolled_on_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        nb_records_list(&controller->enrolled, is_complete, nb_enrolled_drop, controller);
+        nb_records_list(&controller->enrolled, is_complete, drop_enrolled, controller);
         if (is_complete)
                 nb_controller_wake(controller, NB_FACT_LIMITS, NULL, NULL);
 }

@@ -21,6 +21,3 @@ void nb_enrolled_on_record(void *userdata, struct nb_json *object, enum nb_chang
 void nb_enrolled_on_list(void *userdata, bool is_complete);
 void nb_enrolled_on_policy(void *userdata, struct nb_json *object, enum nb_change change);
 void nb_enrolled_on_policy_list(void *userdata, bool is_complete);
-
-/* Removes and frees a record. */
-void nb_enrolled_drop(void *userdata, struct nb_record *record);

@@ -6,7 +6,6 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
-#include "admin/client/claim.h"
 #include "admin/frame/lease.h"
 #include "base/macro.h"
 #include "base/text.h"
@@ -23,21 +22,14 @@ const struct nb_election_waits nb_lease_waits = { .renew_ms = 5000,
                                                   .expire_ms = NB_LEASE_DURATION_SEC * 1000,
                                                   .held_ms = 10000 };
 
-static struct nb_admin_call *limit_time(struct nb_admin_call *call) {
-        if (call)
-                call->timeout_ms = CALL_MS;
-        return call;
-}
-
 static void add_write(struct nb_controller *controller, struct nb_plan *plan, const char *holder) {
         struct nb_lease *lease = &controller->lease;
         const bool exists = lease->version[0];
-        struct nb_admin_call *call = limit_time(nb_plan_write(
-                plan, exists ? "PATCH" : "POST", exists ? PATH : NB_LEASES_PATH, WHAT));
+        struct nb_admin_call *call = nb_plan_write(plan, exists ? "PATCH" : "POST",
+                                                   exists ? PATH : NB_LEASES_PATH, WHAT);
         char now[NB_RFC3339_SIZE], micro[NB_RFC3339_SIZE + 8];
 
-        if (!call)
-                return;
+        call->timeout_ms = CALL_MS;
         nb_time_format(nb_admin_time(&controller->admin), now);
         snprintf(micro, sizeof(micro), "%.19s.000000Z", now); /* metav1.MicroTime */
         nb_json_format(&call->body,
@@ -77,7 +69,7 @@ static int begin_election(void *userdata, struct nb_plan *plan) {
         if (lease->election.is_held && lease->version[0])
                 add_write(controller, plan, controller->identity);
         else
-                (void)limit_time(nb_plan_read(plan, 0, PATH, WHAT));
+                nb_plan_read(plan, 0, PATH, WHAT)->timeout_ms = CALL_MS;
         return 0;
 }
 
@@ -89,9 +81,9 @@ static int judge_lease(void *userdata, struct nb_plan *plan, struct nb_failure *
         const char *holder = NULL;
         int r;
 
-        if (!plan->reads[0])
+        if (!plan->reads[0].method)
                 return 0;
-        r = nb_call_read(plan->reads[0], &controller->admin, &json, f);
+        r = nb_call_read(&plan->reads[0], &controller->admin, &json, f);
         lease->version[0] = '\0';
         lease->transitions = 0;
         if (r > 0) {
@@ -209,8 +201,7 @@ void nb_lease_release(struct nb_controller *controller) {
         nb_lease_interrupt(controller);
         if (lease->election.is_held && lease->version[0]) {
                 add_write(controller, &lease->plan, "");
-                if (lease->plan.n_writes > 0)
-                        (void)nb_call_perform(lease->plan.writes[0], &controller->admin, &ignored);
+                (void)nb_call_perform(&lease->plan.writes[0], &controller->admin, &ignored);
         }
         nb_lease_interrupt(controller);
         lease->election.is_held = false;

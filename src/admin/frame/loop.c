@@ -36,7 +36,7 @@ static bool is_informed(const struct nb_controller *controller) {
         for (size_t i = 0; i < controller->n_watches; i++) {
                 const struct nb_watch *watch = &controller->watches[i];
 
-                if ((!controller->is_leading || nb_controller_is_of_requests(watch)) &&
+                if ((!controller->is_leading || watch->kind->on_object == nb_requests_on_object) &&
                     !nb_watch_is_current(watch))
                         return false;
         }
@@ -221,11 +221,10 @@ static void set_identity(struct nb_controller *controller) {
 }
 
 /* A file that the kubeconfig names, such as that of a token, may be written later. */
-static int connect_controller(struct nb_controller *controller, const struct nb_admin_place *place,
-                              struct nb_failure *f) {
+static int connect_controller(struct nb_controller *controller, struct nb_failure *f) {
         int r;
 
-        while ((r = nb_admin_connect(place, &controller->admin, f)) < 0 &&
+        while ((r = nb_admin_connect(&controller->admin, f)) < 0 &&
                controller->admin.is_file_missing) {
                 if (!controller->is_ready)
                         nb_log_failure(LOG_WARNING, f);
@@ -241,14 +240,13 @@ static int connect_controller(struct nb_controller *controller, const struct nb_
         return r;
 }
 
-int nb_controller_run(struct nb_controller *controller, const struct nb_admin_place *place,
-                      struct nb_failure *f) {
+int nb_controller_run(struct nb_controller *controller, struct nb_failure *f) {
         int r = nb_stop_init();
 
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot handle signals: %m");
         nb_log_stamp();
-        r = connect_controller(controller, place, f);
+        r = connect_controller(controller, f);
         if (r < 0)
                 return r;
         nb_http_report_landlock();

@@ -12,36 +12,19 @@
 #define TOKEN_MAX ((size_t)64 * 1024)
 #define PREFIX "node_bootstrap_controller_"
 
-static const char *const kind_names[_NB_NODE_REQUEST_KIND_N] = {
-        [NB_NODE_REQUEST_CLIENT] = "client",
-        [NB_NODE_REQUEST_SERVING] = "serving",
-};
-
-enum decision {
-        DECISION_APPROVED,
-        DECISION_DENIED,
-        DECISION_PENDING,
-};
-
-static const char *const decision_names[] = {
-        [DECISION_APPROVED] = "approved",
-        [DECISION_DENIED] = "denied",
-        [DECISION_PENDING] = "pending",
-};
-
 /* In seconds. creationTimestamp has whole seconds. */
 static const unsigned bucket_ends[NB_METRICS_BUCKETS_N] = { 1, 2, 5, 10, 30, 60, 300, 1800, 7200 };
 
 /* --- Counting --- */
 
-static enum decision decision_of(const struct nb_controller *controller,
-                                 enum nb_node_request_kind kind, unsigned reason) {
+static const char *decision_of(const struct nb_controller *controller,
+                               enum nb_node_request_kind kind, unsigned reason) {
         if (reason == 0)
-                return DECISION_APPROVED;
+                return "approved";
         return kind == NB_NODE_REQUEST_CLIENT && controller->settings.is_denying &&
                                nb_reason_verdict((enum nb_reason)reason) == NB_VERDICT_REFUSE
-                       ? DECISION_DENIED
-                       : DECISION_PENDING;
+                       ? "denied"
+                       : "pending";
 }
 
 static void count_duration(struct nb_kind_metrics *metrics, time_t created, time_t now) {
@@ -63,7 +46,7 @@ void nb_metrics_decide(struct nb_request_record *record, unsigned reason) {
                 return;
         record->counted |= 1U << reason;
         metrics->decisions[reason]++;
-        if (decision_of(controller, record->kind, reason) != DECISION_PENDING)
+        if (strcmp(decision_of(controller, record->kind, reason), "pending") != 0)
                 count_duration(metrics, record->created, nb_admin_time(&controller->admin));
 }
 
@@ -115,9 +98,9 @@ static struct pending find_pending(const struct nb_controller *controller) {
         struct pending pending = { 0 };
 
         for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N; kind++)
-                for (size_t i = 0; i < controller->requests[kind].sorted.n; i++) {
-                        const struct nb_request_record *record = nb_records_at(
-                                &controller->requests[kind], i);
+                for (size_t i = 0; i < controller->requests[kind].n; i++) {
+                        const struct nb_request_record *record =
+                                controller->requests[kind].items[i];
 
                         if (record->state != NB_CSR_STATE_PENDING)
                                 continue;
@@ -148,7 +131,7 @@ static void put_decisions(struct nb_buffer *text, const struct nb_controller *co
                 nb_buffer_printf(
                         text,
                         PREFIX "decisions_total{kind=\"%s\",decision=\"%s\",reason=\"%s\"} %llu\n",
-                        kind_names[kind], decision_names[decision_of(controller, kind, i)],
+                        nb_node_request_kinds[kind], decision_of(controller, kind, i),
                         nb_controller_reason(kind, i),
                         controller->metrics.kinds[kind].decisions[i]);
 }
@@ -170,8 +153,8 @@ static void put_pending(struct nb_buffer *text, const struct nb_controller *cont
 
         put_head(text, "pending_requests", "gauge", "Requests that are not decided.");
         for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++)
-                nb_buffer_printf(text, PREFIX "pending_requests{kind=\"%s\"} %zu\n", kind_names[i],
-                                 pending.n[i]);
+                nb_buffer_printf(text, PREFIX "pending_requests{kind=\"%s\"} %zu\n",
+                                 nb_node_request_kinds[i], pending.n[i]);
         if (pending.oldest > 0)
                 put_value(text, "oldest_pending_request_timestamp_seconds", "gauge",
                           "When the oldest of them was created; absent without one.",
@@ -182,13 +165,13 @@ static void put_state(struct nb_buffer *text, const struct nb_controller *contro
         const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_CLIENT];
         size_t n_tokens[3] = { 0 }, n_claims = 0;
 
-        for (size_t i = 0; i < controller->tokens.sorted.n; i++) {
-                const struct nb_token_record *token = nb_records_at(&controller->tokens, i);
+        for (size_t i = 0; i < controller->tokens.n; i++) {
+                const struct nb_token_record *token = controller->tokens.items[i];
 
                 n_tokens[token->node[0] ? 0 : token->is_enrolled ? 1 : 2]++;
         }
-        for (size_t i = 0; i < requests->sorted.n; i++) {
-                const struct nb_request_record *request = nb_records_at(requests, i);
+        for (size_t i = 0; i < requests->n; i++) {
+                const struct nb_request_record *request = requests->items[i];
 
                 n_claims += request->claimed_uid[0] != '\0';
         }
@@ -270,7 +253,7 @@ void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer 
         put_head(text, "decision_duration_seconds", "histogram",
                  "Time from the creation of a request to its approval or denial.");
         for (size_t i = NB_NODE_REQUEST_CLIENT; i < _NB_NODE_REQUEST_KIND_N; i++)
-                put_duration(text, kind_names[i], &controller->metrics.kinds[i]);
+                put_duration(text, nb_node_request_kinds[i], &controller->metrics.kinds[i]);
         put_value(text, "approved_by_others_total", "counter",
                   "Requests by bound and enrolled tokens that something else approved.",
                   controller->metrics.n_approved_by_others);
@@ -309,7 +292,7 @@ static void report_status(const struct nb_controller *controller) {
                                                                    : "Standby",
                               pending.n[NB_NODE_REQUEST_CLIENT] +
                                       pending.n[NB_NODE_REQUEST_SERVING],
-                              controller->tokens.sorted.n,
+                              controller->tokens.n,
                               kinds[NB_NODE_REQUEST_CLIENT].decisions[0] +
                                       kinds[NB_NODE_REQUEST_SERVING].decisions[0]);
 }

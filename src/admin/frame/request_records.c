@@ -22,12 +22,16 @@ struct nb_records *nb_request_siblings(const struct nb_request_record *record) {
         return &record->controller->requests[record->kind];
 }
 
-static size_t bucket_of(const char *token_id) {
+uint32_t nb_controller_hash(const char *text) {
         uint32_t hash = 0;
 
-        for (; *token_id; token_id++)
-                hash = hash * 31 + (unsigned char)*token_id;
-        return hash % NB_CONTROLLER_BUCKETS_N;
+        for (; *text; text++)
+                hash = hash * 31 + (unsigned char)*text;
+        return hash;
+}
+
+static size_t bucket_of(const char *token_id) {
+        return nb_controller_hash(token_id) % NB_CONTROLLER_BUCKETS_N;
 }
 
 static void unlink_request(struct nb_request_record *record) {
@@ -198,9 +202,8 @@ void nb_controller_wake(struct nb_controller *controller, enum nb_fact fact, con
                         wake_request(record, fact);
         }
         for (size_t kind = 0; kind < _NB_NODE_REQUEST_KIND_N && !token_id; kind++)
-                for (size_t i = 0; i < controller->requests[kind].sorted.n; i++) {
-                        struct nb_request_record *record = nb_records_at(
-                                &controller->requests[kind], i);
+                for (size_t i = 0; i < controller->requests[kind].n; i++) {
+                        struct nb_request_record *record = controller->requests[kind].items[i];
 
                         if (!node || strcmp(record->node, node) == 0)
                                 wake_request(record, fact);

@@ -84,7 +84,7 @@ static bool is_counted(const struct nb_node_request *request) {
         return request->state == NB_CSR_STATE_PENDING && request->token_id[0];
 }
 
-int nb_controller_take_request(struct nb_request_record *record, const struct nb_plan *plan,
+int nb_controller_take_request(struct nb_request_record *record, struct nb_plan *plan,
                                struct nb_node_request *ret_request, struct nb_failure *f) {
         struct nb_controller *controller = record->controller;
         int r = nb_facts_take_request(plan, &controller->admin, ret_request, f);

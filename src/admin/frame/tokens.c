@@ -30,7 +30,7 @@ static void tell_signer(struct nb_controller *controller, struct nb_token_record
                 controller->signing->on_token(controller, record, token);
 }
 
-void nb_tokens_drop(void *userdata, struct nb_record *record) {
+static void drop_token(void *userdata, struct nb_record *record) {
         struct nb_controller *controller = userdata;
         const struct nb_token_record *token = (struct nb_token_record *)record;
         struct nb_request_record *next = nb_controller_find_users(controller, token->id);
@@ -83,13 +83,13 @@ void nb_tokens_on_object(void *userdata, struct nb_json *object, enum nb_change 
         if (change != NB_CHANGE_DELETED)
                 write_token(controller, &token);
         else if (record)
-                nb_tokens_drop(controller, record);
+                drop_token(controller, record);
 }
 
 void nb_tokens_on_list(void *userdata, bool is_complete) {
         struct nb_controller *controller = userdata;
 
-        nb_records_list(&controller->tokens, is_complete, nb_tokens_drop, controller);
+        nb_records_list(&controller->tokens, is_complete, drop_token, controller);
         if (!is_complete)
                 return;
         controller->has_all_tokens = true;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
-#include "admin/client/claim.h"
 #include "admin/frame/controller.h"
 #include "admin/frame/enrolled.h"
 #include "base/macro.h"
@@ -54,7 +53,7 @@ enum watched {
 
 static const struct nb_watch_kind kinds[_WATCHED_N] = {
         [WATCHED_TOKENS] = { .what = "tokens",
-                             .path = NB_SECRETS_PATH "?" NB_SECRETS_OF_TOKENS_QUERY,
+                             .path = NB_TOKENS_PATH,
                              .on_object = nb_tokens_on_object,
                              .on_list = nb_tokens_on_list },
         [WATCHED_CLUSTER_INFO] = { .what = "cluster-info",
@@ -154,11 +153,6 @@ void nb_controller_list_tokens(struct nb_controller *controller) {
         nb_watch_list_again(&controller->watches[WATCHED_TOKENS]);
 }
 
-bool nb_controller_is_of_requests(const struct nb_watch *watch) {
-        return watch->kind == &kinds[WATCHED_CLIENT_REQUESTS] ||
-               watch->kind == &kinds[WATCHED_SERVING_REQUESTS];
-}
-
 void nb_controller_add_watches(struct nb_controller *controller) {
         const bool has_client = controller->deciders[NB_NODE_REQUEST_CLIENT],
                    has_serving = controller->deciders[NB_NODE_REQUEST_SERVING];
@@ -185,20 +179,14 @@ void nb_controller_add_watches(struct nb_controller *controller) {
 
 _Static_assert(_WATCHED_N + _NB_CONTROLLER_LISTS_N <= NB_CONTROLLER_WATCHES_MAX, "room for all");
 
-static void drop_all(struct nb_records *records,
-                     void (*drop)(void *userdata, struct nb_record *record), void *userdata) {
-        while (records->sorted.n > 0)
-                drop(userdata, nb_records_at(records, records->sorted.n - 1));
-        nb_records_done(records);
-}
-
-static void drop_request(void *userdata _unused_, struct nb_record *record) {
-        nb_controller_drop_request((struct nb_request_record *)record);
-}
-
 void nb_controller_drop_records(struct nb_controller *controller) {
-        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++)
-                drop_all(&controller->requests[i], drop_request, NULL);
-        drop_all(&controller->tokens, nb_tokens_drop, controller);
-        drop_all(&controller->enrolled, nb_enrolled_drop, controller);
+        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++) {
+                struct nb_records *requests = &controller->requests[i];
+
+                while (requests->n > 0)
+                        nb_controller_drop_request(requests->items[requests->n - 1]);
+                nb_records_done(requests);
+        }
+        nb_records_done(&controller->tokens);
+        nb_records_done(&controller->enrolled);
 }

@@ -208,7 +208,7 @@ static int judge_approval(struct nb_request_record *record, struct nb_plan *plan
 }
 
 /* Whether the token may be revoked now. If not, the request waits. */
-static int has_been_fetched(struct nb_request_record *record, const struct nb_plan *plan,
+static int has_been_fetched(struct nb_request_record *record, struct nb_plan *plan,
                             struct nb_failure *f) {
         struct nb_controller *controller = record->controller;
         bool is_look_due;
@@ -341,15 +341,15 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         }
         record->is_waiting = false;
         if (!record->is_gone && nb_csr_name_is_usable(record->name))
-                nb_facts_add_request(plan, record->name);
+                nb_facts_add(plan, NB_READ_REQUEST, record->name);
         if (is_pending || !record->is_judged)
                 nb_look_add(plan, record->token_id, record->node);
         else {
-                nb_facts_add_token(plan, record->token_id);
+                nb_facts_add(plan, NB_READ_TOKEN, record->token_id);
                 if (record->node[0])
-                        nb_facts_add_node(plan, record->node);
+                        nb_facts_add(plan, NB_READ_NODE, record->node);
         }
-        nb_claim_add_read(plan, record->token_id);
+        nb_facts_add(plan, NB_READ_CLAIM, record->token_id);
         return 0;
 }
 
@@ -370,14 +370,14 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
         int r = 0;
 
-        if (plan->reads[NB_READ_REQUEST])
+        if (plan->reads[NB_READ_REQUEST].method)
                 r = nb_controller_take_request(record, plan, &request, f);
         if (r < 0)
                 return r;
         /* It is not for this controller any more, or was deleted before it was approved. */
         if (r == 0 &&
             (record->is_gone ? record->state == NB_CSR_STATE_PENDING && !record->claimed_uid[0]
-                             : plan->reads[NB_READ_REQUEST] != NULL)) {
+                             : plan->reads[NB_READ_REQUEST].method != NULL)) {
                 record->is_over = !record->is_others;
                 return 0;
         }

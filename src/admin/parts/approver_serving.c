@@ -28,7 +28,7 @@ static void wait_for_snapshot(struct nb_request_record *record) {
 static int begin_request(struct nb_request_record *record, struct nb_plan *plan) {
         record->is_waiting = false;
         if (nb_csr_name_is_usable(record->name))
-                nb_facts_add_request(plan, record->name);
+                nb_facts_add(plan, NB_READ_REQUEST, record->name);
         nb_look_add(plan, "", record->node);
         return 0;
 }
@@ -41,7 +41,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
         char reason[NB_SERVING_REASON_SIZE], text[NB_SERVING_REASON_SIZE + 64];
         int r = 1;
 
-        if (plan->reads[NB_READ_REQUEST])
+        if (plan->reads[NB_READ_REQUEST].method)
                 r = nb_controller_take_request(record, plan, &request, f);
         else
                 snprintf(request.flaw, sizeof(request.flaw), "its name is not usable");

@@ -29,8 +29,8 @@ struct nb_token_record *nb_expired_choose(const struct nb_controller *controller
         const struct nb_records *tokens = &controller->tokens;
         struct nb_token_record *found = NULL;
 
-        for (size_t i = 0; i < tokens->sorted.n && now != 0; i++) {
-                struct nb_token_record *token = nb_records_at(tokens, i);
+        for (size_t i = 0; i < tokens->n && now != 0; i++) {
+                struct nb_token_record *token = tokens->items[i];
 
                 if (nb_bootstrap_token_is_expired(token->expires, now) &&
                     !token->is_being_deleted && now_ms >= token->due_ms &&

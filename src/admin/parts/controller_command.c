@@ -63,9 +63,8 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_controller_end) struct nb_controller controller = { 0 };
         struct nb_controller_settings *settings = &controller.settings;
-        struct nb_admin_place place = { 0 };
         const struct nb_option rows[] = {
-                NB_ADMIN_PLACE_OPTIONS(place),
+                NB_ADMIN_PLACE_OPTIONS(controller.admin.place),
                 { "parts", "LIST",
                   "run these parts: approve-client, approve-serving, signer, cleaner; default: all "
                   "but approve-serving",
@@ -91,5 +90,5 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
 
         if (r >= 0)
                 r = apply_settings(&controller, f);
-        return r < 0 ? r : nb_controller_run(&controller, &place, f);
+        return r < 0 ? r : nb_controller_run(&controller, f);
 }

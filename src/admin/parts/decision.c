@@ -55,12 +55,9 @@ static size_t find_party(const struct nb_request_record *record) {
                               (token && !strcmp(token->node, record->node)) ||
                               nb_enrolled_has(controller, record->node);
         char party[NB_TOKEN_ID_LEN + NB_NODE_NAME_MAX + 2];
-        uint32_t hash = 0;
 
         snprintf(party, sizeof(party), "%s %s", record->token_id, is_known ? record->node : "");
-        for (const char *at = party; *at; at++)
-                hash = hash * 31 + (unsigned char)*at;
-        return hash % NB_CONTROLLER_PARTIES_N;
+        return nb_controller_hash(party) % NB_CONTROLLER_PARTIES_N;
 }
 
 /* As nb_reports_take(). */
@@ -82,8 +79,6 @@ void nb_event_add(struct nb_plan *plan, const struct nb_admin *admin,
         snprintf(path, sizeof(path), "/api/v1/namespaces/%s/events",
                  namespace ? namespace : "default");
         call = nb_plan_write(plan, "POST", path, EVENT_WHAT);
-        if (!call)
-                return;
         nb_time_format(nb_admin_time(admin), now);
         nb_json_format(&call->body,
                        "{'apiVersion':'v1','kind':'Event',"

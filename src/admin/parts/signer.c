@@ -49,14 +49,13 @@ static int compare_age(const void *a, const void *b) {
 }
 
 ssize_t nb_signatures_choose(const struct nb_records *tokens, time_t now, size_t max) {
-        _cleanup_(nb_freep) struct nb_token_record **wanted = calloc(tokens->sorted.n + 1,
-                                                                     sizeof(void *));
+        _cleanup_(nb_freep) struct nb_token_record **wanted = calloc(tokens->n + 1, sizeof(void *));
         size_t n = 0;
 
         if (!wanted)
                 return -ENOMEM;
-        for (size_t i = 0; i < tokens->sorted.n; i++) {
-                struct nb_token_record *token = nb_records_at(tokens, i);
+        for (size_t i = 0; i < tokens->n; i++) {
+                struct nb_token_record *token = tokens->items[i];
 
                 token->is_wanted = token->signature[0] &&
                                    !nb_bootstrap_token_is_expired(token->expires, now);
@@ -106,8 +105,8 @@ ssize_t nb_signatures_plan(const struct nb_records *tokens, struct nb_json *clus
                 if (!token || !token->is_wanted)
                         n += put_change(&writer, key, NULL);
         }
-        for (size_t i = 0; i < tokens->sorted.n; i++) {
-                const struct nb_token_record *token = nb_records_at(tokens, i);
+        for (size_t i = 0; i < tokens->n; i++) {
+                const struct nb_token_record *token = tokens->items[i];
                 const char *found;
                 char path[64];
 
@@ -207,7 +206,6 @@ static int add_changes(struct nb_controller *controller, struct nb_json *cluster
         struct nb_signer *signer = &controller->signer;
         struct nb_buffer body = NB_BUFFER_INIT(NB_SIGNATURES_BODY_MAX);
         ssize_t n = -ENOMEM;
-        struct nb_admin_call *call;
 
         /* With a clock that is wrong, a token that seems expired may be in use. */
         signer->n_left_out = nb_signatures_choose(
@@ -215,10 +213,9 @@ static int add_changes(struct nb_controller *controller, struct nb_json *cluster
         if (signer->n_left_out >= 0)
                 n = nb_signatures_plan(&controller->tokens, cluster_info, &body);
         signer->n_changes = n;
-        call = n > 0 ? nb_plan_write(plan, "PATCH", NB_CLUSTER_INFO_PATH, "signing cluster-info")
-                     : NULL;
-        if (call)
-                call->body = TAKE(body);
+        if (n > 0)
+                nb_plan_write(plan, "PATCH", NB_CLUSTER_INFO_PATH, "signing cluster-info")->body =
+                        TAKE(body);
         nb_buffer_done(&body);
         if (n >= 0)
                 report_left_out(controller, cluster_info, plan);
@@ -229,7 +226,7 @@ static int add_changes(struct nb_controller *controller, struct nb_json *cluster
 static int judge_signatures(void *userdata, struct nb_plan *plan, struct nb_failure *f) {
         struct nb_controller *controller = userdata;
         _cleanup_(nb_json_done) struct nb_json cluster_info = { 0 };
-        int r = nb_call_read(plan->reads[0], &controller->admin, &cluster_info, f);
+        int r = nb_call_read(&plan->reads[0], &controller->admin, &cluster_info, f);
         const char *content = r > 0 ? nb_json_string(&cluster_info, "data.kubeconfig") : NULL;
 
         if (r >= 0)

@@ -20,26 +20,23 @@ static void drop_zeros(const char *text, char ret[static NB_HOST_SIZE]) {
 }
 
 void nb_hosts_add(struct nb_hosts *hosts, const char *host, const char *owner, bool is_enrolled) {
-        struct nb_prefix address = { .len = 0 };
-        char text[NB_HOST_SIZE];
+        char text[NB_HOST_SIZE], folded[NB_HOST_SIZE];
         struct nb_owned *item;
 
         if (strlen(host) >= sizeof(text))
                 return;
         drop_zeros(host, text);
-        if (nb_address_parse(text, &address) >= 0)
-                text[0] = '\0';
-        else if (!is_enrolled || nb_host_fold(host, text) < 0)
+        if ((nb_host_fold(text, folded) < 0 || !nb_host_is_address(folded)) &&
+            (!is_enrolled || nb_host_fold(host, folded) < 0))
                 return;
-        item = hosts->n < NB_HOSTS_MAX ? malloc(sizeof(*item) + strlen(text) + strlen(owner) + 2)
+        item = hosts->n < NB_HOSTS_MAX ? malloc(sizeof(*item) + strlen(folded) + strlen(owner) + 2)
                                        : NULL;
         if (!item) {
                 hosts->is_incomplete = true;
                 return;
         }
-        *item = (struct nb_owned){ hosts->first, address, is_enrolled,
-                                   item->name + strlen(text) + 1 };
-        memcpy(item->name, text, strlen(text) + 1);
+        *item = (struct nb_owned){ hosts->first, is_enrolled, item->host + strlen(folded) + 1 };
+        memcpy(item->host, folded, strlen(folded) + 1);
         memcpy(item->owner, owner, strlen(owner) + 1);
         hosts->first = item;
         hosts->n++;
@@ -93,13 +90,8 @@ int nb_hosts_add_object(void *userdata, struct nb_json *json) {
 
 const struct nb_owned *nb_hosts_find(const struct nb_hosts *hosts, const char *host,
                                      const char *node) {
-        struct nb_prefix address;
-        const bool is_address = nb_address_parse(host, &address) >= 0;
-
         for (const struct nb_owned *item = hosts->first; item; item = item->next)
-                if (strcmp(item->owner, node) != 0 &&
-                    (is_address ? !item->name[0] && nb_prefix_contains(&item->address, &address)
-                                : !strcmp(item->name, host)))
+                if (strcmp(item->owner, node) != 0 && !strcmp(item->host, host))
                         return item;
         return NULL;
 }

@@ -20,10 +20,9 @@
 
 struct nb_owned {
         struct nb_owned *next;
-        struct nb_prefix address;
         bool is_enrolled; /* otherwise the Node reports it */
         char *owner;      /* the name of the node */
-        char name[];      /* as nb_host_fold(); "" for an address; then the owner */
+        char host[];      /* as nb_host_fold(); then the owner */
 };
 
 struct nb_hosts {

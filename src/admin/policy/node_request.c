@@ -17,6 +17,10 @@
 
 #define BOOTSTRAP_GROUP "system:bootstrappers" /* the API server adds it to each token's user */
 
+const char *const nb_node_request_kinds[] = {
+        [NB_NODE_REQUEST_CLIENT] = "client", [NB_NODE_REQUEST_SERVING] = "serving"
+};
+
 bool nb_csr_name_is_usable(const char *name) {
         return name[0] && strlen(name) <= NB_CSR_NAME_MAX && strcmp(name, ".") != 0 &&
                strcmp(name, "..") != 0 && !strpbrk(name, "/%");

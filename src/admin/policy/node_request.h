@@ -30,6 +30,9 @@ enum nb_node_request_kind {
         _NB_NODE_REQUEST_KIND_N,
 };
 
+/* "client" and "serving", for people and metrics. */
+extern const char *const nb_node_request_kinds[_NB_NODE_REQUEST_KIND_N];
+
 struct nb_node_request {
         enum nb_node_request_kind kind;
         char name[NB_CSR_NAME_MAX + 1]; /* "uid/UID", which none has, if it is unusable */

@@ -77,14 +77,14 @@ static void decides(void **state) {
         controller->hosts.read_ms = nb_now_ms() - row->age_ms;
         nb_hosts_add(&controller->hosts, "10.0.0.5", row->owner, false);
         assert_int_equal(part->begin_request(record, &plan), 0);
-        answer_request(plan.reads[NB_READ_REQUEST]);
-        answer(plan.reads[NB_READ_POLICY], "GET", KUBE_SYSTEM "configmaps/node-bootstrap-policy",
+        answer_request(&plan.reads[NB_READ_REQUEST]);
+        answer(&plan.reads[NB_READ_POLICY], "GET", KUBE_SYSTEM "configmaps/node-bootstrap-policy",
                200,
                "{\"data\":{\"servingPrefixes\":\"10.0.0.0/8\",\"servingRefused\":\"none\","
                "\"serviceNetworks\":\"none\",\"podNetworks\":\"none\"}}");
-        answer(plan.reads[NB_READ_RECORD], "GET", KUBE_SYSTEM "secrets/node-bootstrap-node-a", 404,
+        answer(&plan.reads[NB_READ_RECORD], "GET", KUBE_SYSTEM "secrets/node-bootstrap-node-a", 404,
                "{\"kind\":\"Status\",\"code\":404}");
-        answer(plan.reads[NB_READ_NODE], "GET", "/api/v1/nodes/a", 200,
+        answer(&plan.reads[NB_READ_NODE], "GET", "/api/v1/nodes/a", 200,
                "{\"metadata\":{\"name\":\"a\"},\"status\":{\"addresses\":["
                "{\"address\":\"10.0.0.5\"}]}}");
         assert_int_equal(part->judge_request(record, &plan, &f), 0);
@@ -92,11 +92,11 @@ static void decides(void **state) {
         assert_int_equal(controller->lists[NB_LIST_NODES].wants_list, row->waits);
         assert_int_equal(plan.n_writes, !row->waits);
         if (!row->waits)
-                assert_string_equal(plan.writes[0]->path,
+                assert_string_equal(plan.writes[0].path,
                                     row->is_approved ? CSR "/approval"
                                                      : "/api/v1/namespaces/default/events");
         if (row->is_approved)
-                assert_int_equal(part->written(record, &plan, plan.writes[0], 200, &f), 0);
+                assert_int_equal(part->written(record, &plan, &plan.writes[0], 200, &f), 0);
         assert_int_equal(controller->metrics.kinds[NB_NODE_REQUEST_SERVING].decisions[0],
                          row->is_approved);
         assert_int_equal(record->is_over, row->is_approved);

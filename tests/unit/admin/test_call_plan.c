@@ -56,7 +56,7 @@ static void end(struct fixture *fixture) {
 
 static void answer_reads(struct fixture *fixture) {
         for (unsigned i = 0; i < 3; i++)
-                answer(fixture->plan.reads[i], "GET", "/fact", 200, "{}");
+                answer(&fixture->plan.reads[i], "GET", "/fact", 200, "{}");
 }
 
 static void reads_all_judges_once_and_writes_in_order(void **state) {
@@ -65,19 +65,19 @@ static void reads_all_judges_once_and_writes_in_order(void **state) {
 
         assert_int_equal(run(fixture, 9, true), 0);
         assert_int_equal(nb_plan_count(plan), 3);
-        answer(plan->reads[1], "GET", "/fact", 200, "{}");
+        answer(&plan->reads[1], "GET", "/fact", 200, "{}");
         assert_int_equal(run(fixture, 9, true), 0);
         assert_int_equal(calls.n_judged, 0);
-        answer(plan->reads[0], "GET", "/fact", 404, "{}");
-        answer(plan->reads[2], "GET", "/fact", 0, "");
+        answer(&plan->reads[0], "GET", "/fact", 404, "{}");
+        answer(&plan->reads[2], "GET", "/fact", 0, "");
         assert_int_equal(run(fixture, 9, true), 0);
         assert_int_equal(calls.n_judged, 1);
         assert_int_equal(nb_plan_count(plan), 1);
-        assert_null(plan->writes[1]->transfer);
-        answer(plan->writes[0], "POST", "/claim", 201, "{}");
+        assert_null(plan->writes[1].transfer);
+        answer(&plan->writes[0], "POST", "/claim", 201, "{}");
         assert_int_equal(run(fixture, 9, true), 0);
         assert_int_equal(calls.n_written, 1);
-        answer(plan->writes[1], "PATCH", "/approval", 200, "{}");
+        answer(&plan->writes[1], "PATCH", "/approval", 200, "{}");
         assert_int_equal(run(fixture, 9, true), 1);
         assert_int_equal(calls.n_judged, 1);
         assert_int_equal(calls.n_written, 2);
@@ -90,10 +90,10 @@ static void a_conflict_writes_no_more(void **state) {
         assert_int_equal(run(fixture, 9, true), 0);
         answer_reads(fixture);
         assert_int_equal(run(fixture, 9, true), 0);
-        answer(fixture->plan.writes[0], "POST", "/claim", 409, "{}");
+        answer(&fixture->plan.writes[0], "POST", "/claim", 409, "{}");
         assert_int_equal(run(fixture, 9, true), -EAGAIN);
         assert_int_equal(fixture->f.code, NB_NONE);
-        assert_null(fixture->plan.writes[1]->transfer);
+        assert_null(fixture->plan.writes[1].transfer);
         end(fixture);
 }
 
@@ -104,10 +104,10 @@ static void who_leads_no_more_writes_no_more(void **state) {
         assert_int_equal(run(fixture, 9, true), 0);
         answer_reads(fixture);
         assert_int_equal(run(fixture, 9, true), 0);
-        answer(fixture->plan.writes[0], "POST", "/claim", 201, "{}");
+        answer(&fixture->plan.writes[0], "POST", "/claim", 201, "{}");
         assert_int_equal(run(fixture, 9, false), -EPERM);
         assert_int_equal(calls.n_written, 1);
-        assert_null(fixture->plan.writes[1]->transfer);
+        assert_null(fixture->plan.writes[1].transfer);
         end(fixture);
 }
 
@@ -128,7 +128,7 @@ static void an_interrupted_call_begins_again(void **state) {
         struct fixture *fixture = begin();
 
         assert_int_equal(run(fixture, 9, true), 0);
-        answer(fixture->plan.reads[0], "GET", "/fact", 200, "{}");
+        answer(&fixture->plan.reads[0], "GET", "/fact", 200, "{}");
         nb_plan_interrupt(&fixture->plan);
         assert_int_equal(nb_plan_count(&fixture->plan), 0);
         assert_int_equal(run(fixture, 9, true), 0);

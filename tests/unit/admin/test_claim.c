@@ -35,10 +35,10 @@ static void judges_the_claim(void **state) {
 
         nb_claim_add(&written, &row->token, "node-csr-x", row->key);
         assert_int_equal(written.n_writes, 1);
-        nb_claim_add_read(&read, token.id);
-        answer(read.reads[NB_READ_CLAIM], "GET", PATH, row->status,
+        nb_facts_add(&read, NB_READ_CLAIM, token.id);
+        answer(&read.reads[NB_READ_CLAIM], "GET", PATH, row->status,
                row->status == 404 ? "{\"kind\":\"Status\",\"code\":404}"
-                                  : written.writes[0]->body.data);
+                                  : written.writes[0].body.data);
         assert_int_equal(nb_claim_take(&read, &admin, &token, key, &claim, &f), row->r);
         assert_int_equal(f.code, row->r < 0 ? NB_SERVER_ERROR : NB_NONE);
         if (row->status == 200) {

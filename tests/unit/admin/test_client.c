@@ -73,13 +73,11 @@ static struct {
 
 static void merges_files(void **state) {
         const __typeof__(merges[0]) *row = *state;
-        struct nb_admin admin;
+        struct nb_admin admin = { .place.context = row->context };
         struct nb_failure f = {};
 
         set_kubeconfig(row->files);
-        assert_int_equal(
-                nb_admin_connect(&(struct nb_admin_place){ .context = row->context }, &admin, &f),
-                0);
+        assert_int_equal(nb_admin_connect(&admin, &f), 0);
         assert_string_equal(admin.cluster.server.host, row->host);
         assert_string_equal(admin.identity.secret.data, row->token);
         assert_int_equal(admin.expires_ms != NB_TIME_INFINITE, row->has_expiry);
@@ -102,10 +100,10 @@ static void write_file(const char *name, const char *text) {
 static void renews_a_token(void **state) {
         struct nb_http *http;
         struct nb_failure f = {};
-        struct nb_admin admin;
+        struct nb_admin admin = {};
 
         set_kubeconfig("four two");
-        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        assert_int_equal(nb_admin_connect(&admin, &f), 0);
         http = admin.api.http;
         write_file("token", "renewed");
         assert_int_equal(nb_admin_renew_if_expired(&admin, &f), 0);
@@ -140,10 +138,10 @@ static void count_replacement(void *userdata) {
 static void keeps_the_connections_of_the_same_certificate(void **state) {
         struct nb_failure f = {};
         struct nb_http *http;
-        struct nb_admin admin;
+        struct nb_admin admin = {};
 
         set_kubeconfig("eight five");
-        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        assert_int_equal(nb_admin_connect(&admin, &f), 0);
         assert_int_equal(admin.identity.kind, NB_IDENTITY_CERTIFICATE);
         http = admin.api.http;
         admin.expires_ms = 0;
@@ -161,11 +159,11 @@ static void keeps_the_connections_of_the_same_certificate(void **state) {
 /* A program that runs on must stop its transfers before their connections are freed. */
 static void replaces_the_connections_for_another_ca(void **state) {
         struct nb_failure f = {}, rejected = { .code = NB_ADMIN_UNTRUSTED };
-        struct nb_admin admin;
+        struct nb_admin admin = {};
         int n = 0;
 
         set_kubeconfig("one five two");
-        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        assert_int_equal(nb_admin_connect(&admin, &f), 0);
         admin.on_replace = count_replacement;
         admin.userdata = &n;
         set_kubeconfig("one six two");
@@ -214,11 +212,11 @@ static struct {
 static void ends_with_an_unusable_credential(void **state) {
         const __typeof__(unusable[0]) *row = *state;
         struct nb_failure f = {}, rejected = { .code = row->rejected };
-        struct nb_admin admin;
+        struct nb_admin admin = {};
         int r = 0;
 
         set_kubeconfig("four two");
-        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        assert_int_equal(nb_admin_connect(&admin, &f), 0);
         set_kubeconfig(row->later);
         /* Twice the interval, which grows by the time that a renewal takes. */
         for (uint64_t now_ms = 1000; now_ms <= 1000 + NB_ADMIN_UNUSABLE_MS;
@@ -236,11 +234,11 @@ static void ends_with_an_unusable_credential(void **state) {
 
 static int run(const void *names) {
         struct nb_failure f = {};
-        struct nb_admin admin;
+        struct nb_admin admin = {};
         int r;
 
         set_kubeconfig(names);
-        r = nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f);
+        r = nb_admin_connect(&admin, &f);
         if (r >= 0)
                 nb_admin_done(&admin);
         return r;

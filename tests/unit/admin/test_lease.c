@@ -105,8 +105,8 @@ static int make_call(struct nb_controller *controller, const struct call *call, 
         assert_int_equal(nb_lease_run(controller, now_ms, &f), 0);
         /* The time at which a call was sent is that of the machine. */
         controller->lease.sent_ms = now_ms;
-        answer(strcmp(call->method, "GET") == 0 ? controller->lease.plan.reads[0]
-                                                : controller->lease.plan.writes[0],
+        answer(strcmp(call->method, "GET") == 0 ? &controller->lease.plan.reads[0]
+                                                : &controller->lease.plan.writes[0],
                call->method, strcmp(call->method, "POST") == 0 ? LEASES : LEASE, call->status,
                body.data);
         nb_buffer_done(&body);
@@ -172,12 +172,12 @@ static void counts_transitions(void **state) {
         assert_non_null(controller);
         strcpy(controller->identity, "me");
         assert_int_equal(nb_lease_run(controller, BEGIN_MS, &f), 0);
-        answer(controller->lease.plan.reads[0], "GET", LEASE, 200,
+        answer(&controller->lease.plan.reads[0], "GET", LEASE, 200,
                "{\"metadata\":{\"resourceVersion\":\"1\"},\"spec\":{\"holderIdentity\":\"\","
                "\"leaseTransitions\":4}}");
         assert_int_equal(nb_lease_run(controller, BEGIN_MS, &f), 0);
         assert_non_null(
-                strstr(controller->lease.plan.writes[0]->body.data, "\"leaseTransitions\":5"));
+                strstr(controller->lease.plan.writes[0].body.data, "\"leaseTransitions\":5"));
         nb_plan_done(&controller->lease.plan);
         free(controller);
 }

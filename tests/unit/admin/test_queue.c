@@ -32,7 +32,7 @@ static void put_in_flow(struct nb_queue *queue, struct nb_work *work, const char
 static void end(struct nb_queue *queue, struct nb_work *works, size_t n) {
         for (size_t i = 0; i < n; i++)
                 nb_work_done(queue, &works[i]);
-        assert_int_equal(queue->flows.sorted.n, 0);
+        assert_int_equal(queue->flows.n, 0);
         assert_int_equal(queue->n_ready + queue->n_waiting, 0);
         nb_queue_done(queue);
 }

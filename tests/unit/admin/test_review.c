@@ -121,7 +121,7 @@ static void judges_by_what_is_known(void **state) {
 /* Such a decision would ignore the key and the limits of the node. */
 static void a_record_that_is_not_read_is_a_flaw(void **state _unused_) {
         static struct nb_node_record record;
-        const struct nb_plan plan = { 0 };
+        struct nb_plan plan = { 0 };
         struct nb_admin admin = { 0 };
         struct nb_failure flaw = { 0 }, f = { 0 };
 

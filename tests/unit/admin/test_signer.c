@@ -170,13 +170,13 @@ static void a_fight_becomes_slower(void **state _unused_) {
                 assert_in_range(work->due_ms, before_ms + delay_ms / 2, nb_now_ms() + delay_ms);
                 nb_queue_remove(&controller->queue, work);
                 assert_int_equal(work->steps->begin(controller, &plan), 0);
-                answer(plan.reads[0], "GET", CLUSTER_INFO, 200,
+                answer(&plan.reads[0], "GET", CLUSTER_INFO, 200,
                        "{\"metadata\":{\"resourceVersion\":\"17\"},\"data\":{\"kubeconfig\":"
                        "\"" CONTENT "\"}}");
                 assert_int_equal(work->steps->judge(controller, &plan, &f), 0);
                 assert_int_equal(plan.n_writes, 1);
-                answer(plan.writes[0], "PATCH", CLUSTER_INFO, 200, "{}");
-                assert_int_equal(work->steps->written(controller, &plan, plan.writes[0], 200, &f),
+                answer(&plan.writes[0], "PATCH", CLUSTER_INFO, 200, "{}");
+                assert_int_equal(work->steps->written(controller, &plan, &plan.writes[0], 200, &f),
                                  0);
                 assert_int_equal(f.code, NB_NONE);
                 nb_plan_done(&plan);
@@ -233,7 +233,7 @@ static void what_is_left_out_is_reported_in_the_end(void **state _unused_) {
                 struct nb_failure f = { 0 };
 
                 assert_int_equal(steps->begin(controller, &plan), 0);
-                answer(plan.reads[0], "GET", CLUSTER_INFO, 200,
+                answer(&plan.reads[0], "GET", CLUSTER_INFO, 200,
                        "{\"metadata\":{\"resourceVersion\":\"17\",\"uid\":\"u\"},\"data\":{"
                        "\"kubeconfig\":\"" CONTENT "\"}}");
                 assert_int_equal(steps->judge(controller, &plan, &f), 0);
@@ -242,7 +242,7 @@ static void what_is_left_out_is_reported_in_the_end(void **state _unused_) {
                         const bool fails = run < 2 && i == run;
 
                         f.code = fails ? NB_SERVER_ERROR : NB_NONE;
-                        assert_int_equal(steps->written(controller, &plan, plan.writes[i],
+                        assert_int_equal(steps->written(controller, &plan, &plan.writes[i],
                                                         fails ? -EIO : 201, &f),
                                          fails ? -EIO : 0);
                 }
