@@ -34,17 +34,6 @@ static void given_done(struct given *given) {
         nb_closep(&given->state_fd);
 }
 
-/* If a person runs `join`, no install has connected to the prover or checked where the key is. */
-static int verify_proof(const struct given *given, struct nb_failure *f) {
-        int r = nb_prover_verify_place(&given->sources, f);
-
-        if (r >= 0 && given->load.settings.proof_key[0])
-                r = nb_failure_set(f, NB_PROVER_UNAVAILABLE, 0,
-                                   "proof.key is set, and only node-bootstrap.service can prove a "
-                                   "request");
-        return r;
-}
-
 /* Removes the handoff of an earlier run, since install would trust it for a certificate that this
  * run did not verify. */
 static int forget_handoff(struct given *given, struct nb_failure *f) {
@@ -99,8 +88,8 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
         return 0;
 }
 
-static int load_settings(const char *config_directory, bool is_metadata, struct given *given,
-                         struct nb_failure *f) {
+static int take_plan(const char *config_directory, bool is_metadata, struct given *given,
+                     struct nb_failure *f) {
         struct nb_load *load = &given->load;
         int r, forgotten;
 
@@ -109,18 +98,13 @@ static int load_settings(const char *config_directory, bool is_metadata, struct 
         r = nb_sources_receive(&given->sources, f);
         if (r >= 0)
                 r = nb_plan_take(&given->sources, &given->plan, &load->tokens, f);
-        if (r > 0) {
+        if (r >= 0)
                 load->settings = given->plan.settings;
-                if (load->settings.proof_key[0] && !is_metadata)
-                        given->proof_channel = NB_PROVER_CHANNEL_FD;
-        } else if (r == 0) {
-                r = nb_load_settings(load, &given->sources, f);
-                if (r >= 0)
-                        r = verify_proof(given, f);
-        }
         if (is_metadata)
                 return r;
-        /* Even if the settings cannot be loaded: the installer would accept the handoff. */
+        if (r >= 0 && load->settings.proof_key[0])
+                given->proof_channel = NB_PROVER_CHANNEL_FD;
+        /* Even without a plan: the installer would accept the handoff. */
         forgotten = forget_handoff(given, f);
         return r < 0 ? r : forgotten;
 }
@@ -216,8 +200,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
                                                      .state_fd = -1,
                                                      .begun_usec = nb_now_usec(),
-                                                     .plan = { .state = NB_NODE_STATE_ABSENT,
-                                                               .started_ms = nb_now_ms() } };
+                                                     .plan = { .state = NB_NODE_STATE_ABSENT } };
         bool is_metadata = false;
         const struct nb_option rows[] = {
                 { "metadata", NULL, .ret_switch = &is_metadata },
@@ -233,8 +216,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for signals: %m");
         started = nb_http_begin(false, f);
-        r = load_settings(options->config_directory, is_metadata, &given,
-                          started < 0 ? &ignored : f);
+        r = take_plan(options->config_directory, is_metadata, &given, started < 0 ? &ignored : f);
         if (started < 0)
                 r = started;
         if (r >= 0) {

@@ -368,8 +368,6 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
         const struct nb_settings *settings = &plan.settings;
         int r;
 
-        nb_settings_init(&plan.settings);
-
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
         if (r < 0)
                 return r;

@@ -48,7 +48,7 @@ int nb_plan_take(const struct nb_sources *sources, struct nb_plan *ret,
         int r;
 
         if (!text)
-                return 0;
+                return nb_failure_set(f, NB_USAGE, 0, "install has passed no settings");
         /* Two builds of one commit may have the same name, which nb_sources_receive() compares. */
         if (text->len != sizeof(*ret))
                 return nb_failure_set(f, NB_PROGRAM_REPLACED, 0,
@@ -62,5 +62,5 @@ int nb_plan_take(const struct nb_sources *sources, struct nb_plan *ret,
         NB_TEXT_COPY(ret_tokens->discovery_origin, ret->discovery_origin);
         NB_TEXT_COPY(ret_tokens->tls_bootstrap_origin, ret->tls_bootstrap_origin);
         ret->settings.tokens = ret_tokens;
-        return 1;
+        return 0;
 }
