@@ -19,6 +19,7 @@
 #include "http/http_internal.h"
 #include "os/clock.h"
 #include "os/descriptors.h"
+#include "os/landlock.h"
 #include "os/privilege.h"
 #include "os/stop.h"
 #include "systemd/log.h"
@@ -349,7 +350,7 @@ int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
 
         if (launcher_fd >= 0)
                 return 0;
-        landlock_version = nb_http_landlock_version();
+        landlock_version = nb_landlock_version();
         if (landlock_version < 0 && !is_landlock_optional)
                 return nb_failure_set(f, NB_SANDBOX_REFUSED, landlock_version,
                                       "a system call filter refuses Landlock to this process: "
