@@ -23,7 +23,6 @@ struct given {
         struct nb_sources sources;
         struct nb_plan plan;
         struct nb_load load;
-        int proof_channel; /* 0: the settings want no proof */
         int state_fd;
         uint64_t begun_usec; /* of this process */
 };
@@ -61,7 +60,7 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .node_name = node_name,
                 .is_name_own = given->plan.state == NB_NODE_STATE_NOT_ROTATABLE ||
                                given->plan.state == NB_NODE_STATE_WITHOUT_KUBECONFIG,
-                .proof_channel = given->proof_channel,
+                .proof_channel = load->settings.proof_key[0] ? NB_PROVER_CHANNEL_FD : 0,
                 .state_fd = given->state_fd,
                 .deadline_ms = deadline_ms(given),
                 .usec = { [NB_STAGE_METADATA] = given->plan.metadata_usec,
@@ -95,15 +94,11 @@ static int take_plan(const char *config_directory, bool is_metadata, struct give
 
         nb_sources_init(&given->sources, config_directory);
         load->sources = &given->sources;
-        r = nb_sources_receive(&given->sources, f);
-        if (r >= 0)
-                r = nb_plan_take(&given->sources, &given->plan, &load->tokens, f);
+        r = nb_plan_take(&given->sources, &given->plan, &load->tokens, f);
         if (r >= 0)
                 load->settings = given->plan.settings;
         if (is_metadata)
                 return r;
-        if (r >= 0 && load->settings.proof_key[0])
-                given->proof_channel = NB_PROVER_CHANNEL_FD;
         /* Even without a plan: the installer would accept the handoff. */
         forgotten = forget_handoff(given, f);
         return r < 0 ? r : forgotten;

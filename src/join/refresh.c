@@ -376,9 +376,7 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
                 r = nb_state_file_clear(state_fd, NB_PENDING_KEY_FILE, f);
         if (r < 0)
                 return r;
-        r = nb_sources_receive(sources, f);
-        if (r >= 0)
-                r = nb_plan_take(sources, &plan, &none, f);
+        r = nb_plan_take(sources, &plan, &none, f);
         if (r >= 0)
                 r = load_installed(sources, is_config, settings, &present, f);
         if (r >= 0)

@@ -67,7 +67,7 @@ static void a_plan_without_tokens_has_none(void **state) {
 /* Somebody has typed the command of a service. */
 static void without_install_there_is_no_plan(void **state) {
         struct nb_settings_tokens taken = NB_SETTINGS_TOKENS_INIT;
-        const struct nb_sources sources = { 0 };
+        struct nb_sources sources = { 0 };
         static struct nb_plan found;
         struct nb_failure f = { 0 };
 
