@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -30,7 +29,7 @@ static const struct command {
         const char *name;
         const char *usage; /* for its --help */
         nb_command_run *run;
-        const char *instead; /* of a command that a unit runs: what people type */
+        const char *instead; /* of a command that a unit runs: which one, and what people type */
 } commands[] = {
         { "setup",
           "node-bootstrap setup [OPTION...] [-] [kubeadm join] [HOST:PORT]\n\n"
@@ -73,17 +72,23 @@ static const struct command {
           "node-bootstrap refresh [OPTION...]\n\n"
           "Checks whether the cluster's CA or server has changed, and writes the result to\n"
           "$STATE_DIRECTORY. Run by node-bootstrap-refresh.service.\n",
-          nb_command_refresh, "systemctl start node-bootstrap-refresh.service" },
+          nb_command_refresh,
+          "node-bootstrap-refresh.service runs this command: use `systemctl start "
+          "node-bootstrap-refresh.service`" },
         { "join",
           "node-bootstrap join [OPTION...]\n\n"
           "Joins the cluster, and writes what the installer needs to $STATE_DIRECTORY. Run\n"
           "by node-bootstrap.service.\n",
-          nb_command_join, "node-bootstrap setup -" },
+          nb_command_join,
+          "node-bootstrap.service runs this command: use `node-bootstrap setup -`, or, if this "
+          "machine has settings, `systemctl start node-bootstrap.service`" },
         { "prover",
           "node-bootstrap prover [OPTION...]\n\n"
           "Proves that requests for a certificate are from this machine. Run by\n"
           "node-bootstrap-prover.socket.\n",
-          nb_command_prover, "systemctl start node-bootstrap.service" },
+          nb_command_prover,
+          "node-bootstrap-prover@.service runs this command: use `systemctl start "
+          "node-bootstrap.service`" },
 };
 
 static const struct command *find_command(const char *name, const char **ret_similar) {
@@ -134,8 +139,8 @@ static void replace_help(int argc, char **argv) {
 
 /* Whoever types a command that a unit runs wants what the unit does. */
 static void say_what_to_type(const struct command *command, struct nb_failure *f) {
-        if (command && command->instead && !getenv("STATE_DIRECTORY"))
-                nb_failure_add(f, "; a service runs this command: use `%s`", command->instead);
+        if (command && command->instead)
+                nb_failure_add(f, "; %s", command->instead);
         else
                 nb_failure_add(f, "; see `node-bootstrap %s%s--help`", command ? command->name : "",
                                command ? " " : "");

@@ -181,10 +181,6 @@ void nb_http_worker_kill(pid_t pid);
 /* Reaps the workers that were killed and have ended. */
 void nb_http_workers_reap(void);
 
-/* The version of Landlock that the kernel offers; 0 if it has none; -errno if it refuses the
- * question. */
-int nb_http_landlock_version(void);
-
 /* The system call filters of the two steps of the sandbox. */
 struct nb_http_filters {
         struct nb_filter connect, exchange;

@@ -18,6 +18,8 @@
 #include "base/macro.h"
 #include "http/http_internal.h"
 #include "os/clock.h"
+#include "os/descriptors.h"
+#include "os/landlock.h"
 #include "os/privilege.h"
 #include "os/stop.h"
 #include "systemd/log.h"
@@ -45,12 +47,6 @@ struct order {
 struct answer {
         unsigned number; /* that of the order; 0 after the start */
         int r;           /* the process ID of a worker, or 0 after the start; -errno */
-};
-
-/* Room for the descriptors, aligned for the kernel. */
-union descriptors {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(N_FDS * sizeof(int))];
 };
 
 static int launcher_fd = -1;
@@ -156,28 +152,11 @@ static int begin_launcher(const int fds[static 2], pid_t parent) {
 
 /* 1; 0 if there are no more orders; -EMFILE if there was no room for the descriptors. */
 static int receive_order(struct order *order, int ret_fds[static N_FDS]) {
-        union descriptors control;
-        struct iovec part = { order, sizeof(*order) };
-        struct msghdr message = { .msg_iov = &part,
-                                  .msg_iovlen = 1,
-                                  .msg_control = &control,
-                                  .msg_controllen = sizeof(control) };
-        const struct cmsghdr *header;
-        size_t n = 0;
-        ssize_t len;
-
-        do
-                len = recvmsg(NB_HTTP_CALLS_FD, &message, MSG_CMSG_CLOEXEC);
-        while (len < 0 && errno == EINTR);
-        if (len < (ssize_t)sizeof(*order))
+        if (nb_descriptors_receive(NB_HTTP_CALLS_FD, order, sizeof(*order), ret_fds, N_FDS) <
+            (ssize_t)sizeof(*order))
                 return 0;
-        header = CMSG_FIRSTHDR(&message);
-        if (header)
-                n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        if (n == N_FDS) {
-                memcpy(ret_fds, CMSG_DATA(header), N_FDS * sizeof(int));
+        if (ret_fds[N_FDS - 1] >= 0)
                 return 1;
-        }
         (void)close_range(NB_HTTP_CALLS_FD + 1, UINT_MAX, 0);
         return -EMFILE;
 }
@@ -296,22 +275,12 @@ static int send_order(const struct nb_http *http, const char *url, unsigned numb
                 .filters = filters,
         };
         int fds[N_FDS] = { socket_fd, http->ca_fd, http->certificate_fd, http->proxy_ca_fd };
-        union descriptors control = { 0 };
-        struct iovec part = { &order, sizeof(order) };
-        struct msghdr message = { .msg_iov = &part,
-                                  .msg_iovlen = 1,
-                                  .msg_control = &control,
-                                  .msg_controllen = CMSG_SPACE(sizeof(fds)) };
 
         order.config.has_landlock = landlock_version > 0;
         for (size_t i = 0; i < N_FDS; i++)
                 if (fds[i] < 0)
                         fds[i] = socket_fd;
-        control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-                                           .cmsg_type = SCM_RIGHTS,
-                                           .cmsg_len = CMSG_LEN(sizeof(fds)) };
-        memcpy(CMSG_DATA(&control.header), fds, sizeof(fds));
-        return sendmsg(launcher_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+        return nb_descriptors_send(launcher_fd, &order, sizeof(order), fds, N_FDS, MSG_DONTWAIT);
 }
 
 /* Another launcher would have a copy of the secrets of this process. So this process ends by a
@@ -381,7 +350,7 @@ int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
 
         if (launcher_fd >= 0)
                 return 0;
-        landlock_version = nb_http_landlock_version();
+        landlock_version = nb_landlock_version();
         if (landlock_version < 0 && !is_landlock_optional)
                 return nb_failure_set(f, NB_SANDBOX_REFUSED, landlock_version,
                                       "a system call filter refuses Landlock to this process: "

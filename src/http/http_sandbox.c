@@ -12,11 +12,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/macro.h"
 #include "http/http_internal.h"
+#include "os/landlock.h"
 
 /* Address space of a worker: the libraries, libcurl's buffers, the parsed CAs of the system (11
  * MiB), the stacks and heaps of a few threads that resolve names. */
@@ -29,22 +29,6 @@
 
 /* --- Landlock --- */
 
-/* From linux/landlock.h of Linux 6.12; older headers lack the later members. */
-struct ruleset {
-        uint64_t fs, net, scoped;
-};
-#define FS_READ_FILE (UINT64_C(1) << 2)
-#define SCOPE_ABSTRACT_UNIX_SOCKET (UINT64_C(1) << 0)
-#define SCOPE_SIGNAL (UINT64_C(1) << 1)
-#define RULESET_VERSION 1
-#define RULE_PATH_BENEATH 1
-#define ABI_SCOPES 6
-
-struct path_rule {
-        uint64_t allowed;
-        int32_t fd;
-} __attribute__((packed));
-
 /* The kinds of access that the kernel can restrict, by ABI version: 13, then REFER, TRUNCATE and
  * IOCTL_DEV. */
 static uint64_t all_file_access(int abi) {
@@ -53,42 +37,24 @@ static uint64_t all_file_access(int abi) {
         return (UINT64_C(1) << bits) - 1;
 }
 
-int nb_http_landlock_version(void) {
-        long r = syscall(SYS_landlock_create_ruleset, NULL, 0, RULESET_VERSION);
-
-        if (r > 0)
-                return (int)r;
-        return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
-}
-
-static int permit_reading(int ruleset_fd, const char *path) {
-        _cleanup_(nb_closep) int fd = open(path, O_PATH | O_CLOEXEC);
-        const struct path_rule rule = { FS_READ_FILE, fd };
-
-        if (fd < 0)
-                return 0;
-        return syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &rule, 0) < 0 ? -errno
-                                                                                           : 0;
-}
-
 static int restrict_files(int abi) {
         /* The files that the resolver reads for each name. Its modules are already loaded. */
-        static const char *const paths[] = { "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf",
-                                             "/etc/host.conf", "/etc/gai.conf" };
-        const struct ruleset ruleset = {
-                .fs = all_file_access(abi),
-                .scoped = abi >= ABI_SCOPES ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0,
+        static const struct nb_landlock_rule rules[] = {
+                { "/etc/hosts", NB_LANDLOCK_READ_FILE },
+                { "/etc/resolv.conf", NB_LANDLOCK_READ_FILE },
+                { "/etc/nsswitch.conf", NB_LANDLOCK_READ_FILE },
+                { "/etc/host.conf", NB_LANDLOCK_READ_FILE },
+                { "/etc/gai.conf", NB_LANDLOCK_READ_FILE },
         };
-        /* An older kernel accepts a larger struct if the rest is zero. */
-        _cleanup_(nb_closep) int fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset,
-                                                   sizeof(ruleset), 0);
-        int r = fd < 0 ? -errno : 0;
+        const struct nb_landlock forbidden = {
+                .fs = all_file_access(abi),
+                .scoped = abi >= 6 ? NB_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET |
+                                             NB_LANDLOCK_SCOPE_SIGNAL
+                                   : 0,
+        };
+        int r = nb_landlock_restrict(&forbidden, rules, N_ELEMENTS(rules));
 
-        for (size_t i = 0; i < N_ELEMENTS(paths) && r >= 0; i++)
-                r = permit_reading(fd, paths[i]);
-        if (r < 0)
-                return r;
-        return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
+        return r == 0 ? -EOPNOTSUPP : r;
 }
 
 /* --- System calls --- */
@@ -212,8 +178,8 @@ int nb_http_sandbox_begin(const struct nb_http_filters *filters, bool has_landlo
         int abi, r = limit_resources();
 
         if (r >= 0 && has_landlock) {
-                abi = nb_http_landlock_version();
-                r = abi > 0 ? restrict_files(abi) : abi < 0 ? abi : -EOPNOTSUPP;
+                abi = nb_landlock_version();
+                r = abi < 0 ? abi : restrict_files(abi);
         }
         return r < 0 ? r : nb_filter_load(&filters->connect);
 }

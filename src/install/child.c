@@ -20,6 +20,7 @@
 #include "install/child.h"
 #include "install/confine.h"
 #include "os/clock.h"
+#include "os/descriptors.h"
 #include "os/privilege.h"
 #include "os/sources.h"
 #include "prover/prover.h"
@@ -146,23 +147,7 @@ static _Noreturn void execute(const struct runner *runner, const struct order *o
 
 /* False at the end of the channel. */
 static bool receive_order(int fd, struct order *order) {
-        union {
-                struct cmsghdr head;
-                char space[CMSG_SPACE(sizeof(order->fds))];
-        } control = { 0 };
-        struct iovec part = { &order->byte, 1 };
-        struct msghdr message = { .msg_iov = &part,
-                                  .msg_iovlen = 1,
-                                  .msg_control = &control,
-                                  .msg_controllen = sizeof(control) };
-
-        if (TEMP_FAILURE_RETRY(recvmsg(fd, &message, MSG_CMSG_CLOEXEC)) <= 0)
-                return false;
-        for (int i = 0; i < FDS_N; i++)
-                order->fds[i] = -1;
-        if (message.msg_controllen > 0)
-                memcpy(order->fds, CMSG_DATA(&control.head), control.head.cmsg_len - CMSG_LEN(0));
-        return true;
+        return nb_descriptors_receive(fd, &order->byte, 1, order->fds, FDS_N) > 0;
 }
 
 /* Returns when the child has ended, or has to end. */
@@ -274,21 +259,10 @@ int nb_runner_begin(const struct nb_state *state, const char *program, bool is_s
 /* 0, -errno. */
 static int start_child(const struct nb_runner *runner, enum nb_child_kind kind,
                        const int fds[static FDS_N]) {
-        const size_t size = (fds[FDS_N - 1] < 0 ? FDS_N - 1 : FDS_N) * sizeof(int);
-        union {
-                struct cmsghdr head;
-                char space[CMSG_SPACE(FDS_N * sizeof(int))];
-        } control = { .head = { .cmsg_len = CMSG_LEN(size),
-                                .cmsg_level = SOL_SOCKET,
-                                .cmsg_type = SCM_RIGHTS } };
-        char byte = (char)kind;
-        const struct msghdr message = { .msg_iov = &(struct iovec){ &byte, 1 },
-                                        .msg_iovlen = 1,
-                                        .msg_control = &control,
-                                        .msg_controllen = CMSG_SPACE(size) };
+        const char byte = (char)kind;
 
-        memcpy(CMSG_DATA(&control.head), fds, size);
-        return TEMP_FAILURE_RETRY(sendmsg(runner->fd, &message, MSG_NOSIGNAL)) < 0 ? -errno : 0;
+        return nb_descriptors_send(runner->fd, &byte, 1, fds,
+                                   fds[FDS_N - 1] < 0 ? FDS_N - 1 : FDS_N, 0);
 }
 
 /* Sends the child a signal; 0: ends it, with all that it has left. */

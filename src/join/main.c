@@ -23,7 +23,6 @@ struct given {
         struct nb_sources sources;
         struct nb_plan plan;
         struct nb_load load;
-        int proof_channel; /* 0: the settings want no proof */
         int state_fd;
         uint64_t begun_usec; /* of this process */
 };
@@ -32,17 +31,6 @@ static void given_done(struct given *given) {
         nb_sources_done(&given->sources);
         nb_load_done(&given->load);
         nb_closep(&given->state_fd);
-}
-
-/* If a person runs `join`, no install has connected to the prover or checked where the key is. */
-static int verify_proof(const struct given *given, struct nb_failure *f) {
-        int r = nb_prover_verify_place(&given->sources, f);
-
-        if (r >= 0 && given->load.settings.proof_key[0])
-                r = nb_failure_set(f, NB_PROVER_UNAVAILABLE, 0,
-                                   "proof.key is set, and only node-bootstrap.service can prove a "
-                                   "request");
-        return r;
 }
 
 /* Removes the handoff of an earlier run, since install would trust it for a certificate that this
@@ -72,7 +60,7 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .node_name = node_name,
                 .is_name_own = given->plan.state == NB_NODE_STATE_NOT_ROTATABLE ||
                                given->plan.state == NB_NODE_STATE_WITHOUT_KUBECONFIG,
-                .proof_channel = given->proof_channel,
+                .proof_channel = load->settings.proof_key[0] ? NB_PROVER_CHANNEL_FD : 0,
                 .state_fd = given->state_fd,
                 .deadline_ms = deadline_ms(given),
                 .usec = { [NB_STAGE_METADATA] = given->plan.metadata_usec,
@@ -99,28 +87,19 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
         return 0;
 }
 
-static int load_settings(const char *config_directory, bool is_metadata, struct given *given,
-                         struct nb_failure *f) {
+static int take_plan(const char *config_directory, bool is_metadata, struct given *given,
+                     struct nb_failure *f) {
         struct nb_load *load = &given->load;
         int r, forgotten;
 
         nb_sources_init(&given->sources, config_directory);
         load->sources = &given->sources;
-        r = nb_sources_receive(&given->sources, f);
+        r = nb_plan_take(&given->sources, &given->plan, &load->tokens, f);
         if (r >= 0)
-                r = nb_plan_take(&given->sources, &given->plan, &load->tokens, f);
-        if (r > 0) {
                 load->settings = given->plan.settings;
-                if (load->settings.proof_key[0] && !is_metadata)
-                        given->proof_channel = NB_PROVER_CHANNEL_FD;
-        } else if (r == 0) {
-                r = nb_load_settings(load, &given->sources, f);
-                if (r >= 0)
-                        r = verify_proof(given, f);
-        }
         if (is_metadata)
                 return r;
-        /* Even if the settings cannot be loaded: the installer would accept the handoff. */
+        /* Even without a plan: the installer would accept the handoff. */
         forgotten = forget_handoff(given, f);
         return r < 0 ? r : forgotten;
 }
@@ -216,8 +195,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
                                                      .state_fd = -1,
                                                      .begun_usec = nb_now_usec(),
-                                                     .plan = { .state = NB_NODE_STATE_ABSENT,
-                                                               .started_ms = nb_now_ms() } };
+                                                     .plan = { .state = NB_NODE_STATE_ABSENT } };
         bool is_metadata = false;
         const struct nb_option rows[] = {
                 { "metadata", NULL, .ret_switch = &is_metadata },
@@ -233,8 +211,7 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for signals: %m");
         started = nb_http_begin(false, f);
-        r = load_settings(options->config_directory, is_metadata, &given,
-                          started < 0 ? &ignored : f);
+        r = take_plan(options->config_directory, is_metadata, &given, started < 0 ? &ignored : f);
         if (started < 0)
                 r = started;
         if (r >= 0) {

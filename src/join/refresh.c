@@ -368,8 +368,6 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
         const struct nb_settings *settings = &plan.settings;
         int r;
 
-        nb_settings_init(&plan.settings);
-
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
         if (r < 0)
                 return r;
@@ -378,9 +376,7 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
                 r = nb_state_file_clear(state_fd, NB_PENDING_KEY_FILE, f);
         if (r < 0)
                 return r;
-        r = nb_sources_receive(sources, f);
-        if (r >= 0)
-                r = nb_plan_take(sources, &plan, &none, f);
+        r = nb_plan_take(sources, &plan, &none, f);
         if (r >= 0)
                 r = load_installed(sources, is_config, settings, &present, f);
         if (r >= 0)

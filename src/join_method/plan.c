@@ -42,13 +42,16 @@ static int take_token(const struct nb_sources *sources, const char *name, struct
         return token ? nb_secret_copy(ret, token->data, token->len) : 0;
 }
 
-int nb_plan_take(const struct nb_sources *sources, struct nb_plan *ret,
+int nb_plan_take(struct nb_sources *sources, struct nb_plan *ret,
                  struct nb_settings_tokens *ret_tokens, struct nb_failure *f) {
-        const struct nb_secret *text = nb_sources_find(sources, NB_SOURCE_PLAN, PLAN);
-        int r;
+        const struct nb_secret *text;
+        int r = nb_sources_receive(sources, f);
 
+        if (r < 0)
+                return r;
+        text = nb_sources_find(sources, NB_SOURCE_PLAN, PLAN);
         if (!text)
-                return 0;
+                return nb_failure_set(f, NB_USAGE, 0, "install has passed no settings");
         /* Two builds of one commit may have the same name, which nb_sources_receive() compares. */
         if (text->len != sizeof(*ret))
                 return nb_failure_set(f, NB_PROGRAM_REPLACED, 0,
@@ -62,5 +65,5 @@ int nb_plan_take(const struct nb_sources *sources, struct nb_plan *ret,
         NB_TEXT_COPY(ret_tokens->discovery_origin, ret->discovery_origin);
         NB_TEXT_COPY(ret_tokens->tls_bootstrap_origin, ret->tls_bootstrap_origin);
         ret->settings.tokens = ret_tokens;
-        return 1;
+        return 0;
 }

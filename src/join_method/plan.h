@@ -26,7 +26,8 @@ struct nb_plan {
 int nb_plan_put(struct nb_sources *sources, const struct nb_plan *plan,
                 const struct nb_settings_tokens *tokens);
 
-/* Takes the plan from `sources`; ret->settings refers to *ret_tokens. 1; 0 if there is none;
- * -ENOMEM with a failure. */
-int nb_plan_take(const struct nb_sources *sources, struct nb_plan *ret,
+/* Receives what install passes into `sources`, and takes the plan from there; ret->settings refers
+ * to *ret_tokens. NB_USAGE if there is none: somebody has typed a command that only install runs.
+ * Failures of nb_sources_receive(); -ENOMEM. */
+int nb_plan_take(struct nb_sources *sources, struct nb_plan *ret,
                  struct nb_settings_tokens *ret_tokens, struct nb_failure *f);

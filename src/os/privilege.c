@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "os/landlock.h"
 #include "os/privilege.h"
 
 /* systemd's UID range for DynamicUser= (UIDS-GIDS.md of systemd). Each UID in use has a file in
@@ -125,61 +125,15 @@ int nb_privilege_keep(uint32_t capabilities) {
         return syscall(SYS_capset, &header, new) < 0 ? -errno : 0;
 }
 
-/* From linux/landlock.h: LANDLOCK_ACCESS_FS_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, those from
- * _REMOVE_DIR to _MAKE_SYM, and from version 3 of its ABI on _TRUNCATE. */
-#define EXECUTE (UINT64_C(1) << 0)
-#define WRITE_FILE (UINT64_C(1) << 1)
-#define READ_FILE (UINT64_C(1) << 2)
-#define READ_DIR (UINT64_C(1) << 3)
-#define REMOVE_AND_MAKE (UINT64_C(0x1ff) << 4)
-#define TRUNCATE (UINT64_C(1) << 14)
-#define ABI_TRUNCATE 3
-#define RULESET_VERSION 1
-#define RULE_PATH_BENEATH 1
-
-struct path_rule {
-        uint64_t allowed;
-        int32_t fd;
-} __attribute__((packed));
-
 int nb_privilege_forbid_writing(void) {
-        _cleanup_(nb_closep) int fd = -1, dev_fd = open("/dev", O_PATH | O_CLOEXEC);
-        long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, RULESET_VERSION);
-        const uint64_t handled = WRITE_FILE | REMOVE_AND_MAKE |
-                                 (abi >= ABI_TRUNCATE ? TRUNCATE : 0);
-        const struct path_rule rule = { WRITE_FILE, dev_fd };
+        static const struct nb_landlock_rule dev = { "/dev", NB_LANDLOCK_WRITE_FILE };
+        const int version = nb_landlock_version();
+        const struct nb_landlock forbidden = {
+                .fs = NB_LANDLOCK_WRITE_FILE | NB_LANDLOCK_REMOVE_AND_MAKE |
+                      (version >= 3 ? NB_LANDLOCK_TRUNCATE : 0),
+        };
 
-        if (abi < 0)
-                return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
-        fd = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof(handled), 0);
-        if (fd < 0 || syscall(SYS_landlock_add_rule, fd, RULE_PATH_BENEATH, &rule, 0) < 0)
-                return -errno;
-        return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
-}
-
-static int permit_reading(int ruleset_fd, const struct nb_readable *readable) {
-        _cleanup_(nb_closep) int fd = open(readable->path, O_PATH | O_CLOEXEC);
-        const struct path_rule rule = { readable->is_listed ? READ_DIR : READ_FILE, fd };
-
-        if (fd < 0)
-                return 0;
-        return syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &rule, 0) < 0 ? -errno
-                                                                                           : 0;
-}
-
-int nb_privilege_forbid_reading(const struct nb_readable *readable, size_t n) {
-        const uint64_t handled = EXECUTE | READ_FILE | READ_DIR;
-        _cleanup_(nb_closep) int fd = (int)syscall(SYS_landlock_create_ruleset, &handled,
-                                                   sizeof(handled), 0);
-        int r = 0;
-
-        if (fd < 0)
-                return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
-        for (size_t i = 0; i < n && r >= 0; i++)
-                r = permit_reading(fd, &readable[i]);
-        if (r < 0)
-                return r;
-        return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 1;
+        return version <= 0 ? version : nb_landlock_restrict(&forbidden, &dev, 1);
 }
 
 /* Each process starts at another UID, so that concurrent commands rarely share one. */

@@ -17,8 +17,6 @@
  * In a user namespace that maps a single user, the child keeps its UID and drops its capabilities.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -45,19 +43,8 @@ int nb_privilege_switch(uid_t user, gid_t group, uint32_t capabilities, struct n
 
 /* No file or directory can be created, renamed or removed by this process and those that it starts,
  * and none written except in /dev, where a unit finds nothing but devices (Landlock). Needs
- * no_new_privs.
- * 0, also on a kernel without Landlock; -errno. */
+ * no_new_privs. 1; 0 on a kernel without Landlock; -errno. */
 int nb_privilege_forbid_writing(void);
-
-/* What a process may still read after nb_privilege_forbid_reading(). */
-struct nb_readable {
-        const char *path; /* follows links; skipped if it does not exist */
-        bool is_listed;   /* its directories can be listed, and its files cannot be read */
-};
-
-/* No other file can be read or executed, and no other directory listed, by this process and those
- * that it starts (Landlock). Needs no_new_privs. 1; 0 on a kernel without Landlock; -errno. */
-int nb_privilege_forbid_reading(const struct nb_readable *readable, size_t n);
 
 /* Keeps only these capabilities (bits), of those that are permitted. None is inheritable, and
  * no_new_privs prevents gaining any by executing a program. 0, -errno. */

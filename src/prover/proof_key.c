@@ -6,7 +6,7 @@
 #include "base/macro.h"
 #include "crypto/attestation.h"
 #include "os/clock.h"
-#include "os/privilege.h"
+#include "os/landlock.h"
 #include "prover/proof_key.h"
 #include "settings/types.h"
 #include "systemd/log.h"
@@ -66,22 +66,28 @@ static int use_tpm(const char *key, const char *token_id, struct nb_buffer *pem,
 int nb_proof_key_prepare(const char *key, struct nb_sources *sources, struct nb_failure *f) {
         /* The link /sys/class/tpm/tpm0 is resolved here; a device that appears later needs another
          * instance. */
-        static const struct nb_readable of_tpm[] = { { "/dev", false }, { NB_TPM_FOLDER, false } };
+        static const struct nb_landlock forbidden = {
+                .fs = NB_LANDLOCK_EXECUTE | NB_LANDLOCK_READ_FILE | NB_LANDLOCK_READ_DIR,
+        };
+        static const struct nb_landlock_rule of_tpm[] = {
+                { "/dev", NB_LANDLOCK_READ_FILE }, { NB_TPM_FOLDER, NB_LANDLOCK_READ_FILE }
+        };
         const bool is_tpm = strcmp(key, NB_PROOF_KEY_CREDENTIAL) != 0;
-        struct nb_readable of_credential[NB_STORES_N];
+        struct nb_landlock_rule of_credential[NB_STORES_N];
         _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
         struct nb_failure later = { 0 };
         int r;
 
         /* The stores stay listable, so that a later failure can report an encrypted key. */
         for (size_t i = 0; i < NB_STORES_N; i++)
-                of_credential[i] = (struct nb_readable){ nb_stores[i].folder, true };
+                of_credential[i] = (struct nb_landlock_rule){ nb_stores[i].folder,
+                                                              NB_LANDLOCK_READ_DIR };
         sources->is_keeping = true;
         if (!is_tpm)
                 (void)nb_sources_credential(sources, NB_CREDENTIAL_ATTESTATION_KEY_NAME, KEY_MAX,
                                             &secret, &later);
-        r = nb_privilege_forbid_reading(is_tpm ? of_tpm : of_credential,
-                                        is_tpm ? N_ELEMENTS(of_tpm) : NB_STORES_N);
+        r = nb_landlock_restrict(&forbidden, is_tpm ? of_tpm : of_credential,
+                                 is_tpm ? N_ELEMENTS(of_tpm) : NB_STORES_N);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot restrict the prover: %m");
         if (r == 0)

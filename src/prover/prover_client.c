@@ -12,6 +12,7 @@
 #include "base/macro.h"
 #include "crypto/attestation.h"
 #include "crypto/key.h"
+#include "os/descriptors.h"
 #include "os/stop.h"
 #include "prover/prover.h"
 
@@ -49,20 +50,7 @@ int nb_prover_connect(int root_fd, struct nb_prover_begin *begin, struct nb_fail
 }
 
 void nb_prover_give(int channel, int fd, const struct nb_failure *f) {
-        union {
-                struct cmsghdr head;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)),
-                                .cmsg_level = SOL_SOCKET,
-                                .cmsg_type = SCM_RIGHTS } };
-        struct nb_failure answer = *f;
-        const struct msghdr message = { .msg_iov = &(struct iovec){ &answer, sizeof(answer) },
-                                        .msg_iovlen = 1,
-                                        .msg_control = fd < 0 ? NULL : &control,
-                                        .msg_controllen = fd < 0 ? 0 : sizeof(control) };
-
-        memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-        (void)TEMP_FAILURE_RETRY(sendmsg(channel, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+        (void)nb_descriptors_send(channel, f, sizeof(*f), &fd, fd < 0 ? 0 : 1, MSG_DONTWAIT);
 }
 
 bool nb_prover_has_key(const struct nb_sources *sources) {
@@ -142,28 +130,18 @@ static int await_message(int fd, uint64_t deadline_ms, struct nb_failure *f) {
 }
 
 int nb_prover_fetch(int channel, uint64_t deadline_ms, struct nb_failure *f) {
-        union {
-                struct cmsghdr head;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = { 0 };
         struct nb_failure answer;
-        struct msghdr message = { .msg_iov = &(struct iovec){ &answer, sizeof(answer) },
-                                  .msg_iovlen = 1,
-                                  .msg_control = &control,
-                                  .msg_controllen = sizeof(control) };
-        int fd = -1, r;
+        int fd, r;
 
         if (TEMP_FAILURE_RETRY(send(channel, "", 1, MSG_NOSIGNAL)) < 0)
                 return fail_prover(errno, "install does not answer", f);
         r = await_message(channel, deadline_ms, f);
         if (r < 0)
                 return r;
-        if (TEMP_FAILURE_RETRY(recvmsg(channel, &message, MSG_CMSG_CLOEXEC)) != sizeof(answer))
+        if (nb_descriptors_receive(channel, &answer, sizeof(answer), &fd, 1) != sizeof(answer))
                 return fail_prover(ECHILD, "install does not answer", f);
-        if (message.msg_controllen > 0) {
-                memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+        if (fd >= 0)
                 return fd;
-        }
         *f = answer;
         return f->errnum > 0 ? -f->errnum : -EPROTO;
 }

@@ -17,6 +17,7 @@ import tempfile
 import time
 
 from common import SOURCE, machine
+from common.passed import make_recorder, with_passed
 from common.wait import until
 from integration import handshakes
 
@@ -62,8 +63,11 @@ ROWS = [
 
 def start(command, world, servers):
     world.machine.configure(*servers)
-    return subprocess.Popen([*command, "join", f"--config-directory={world.machine.etc}"], env=world.machine.environment, text=True,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    install = pathlib.Path(command[-1]).parent.parent / "install/install"       # of the same build
+    environment = {"env": world.machine.environment, "stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([install, *world.machine.install_words(f"--program={make_recorder(world.machine.path)}")], check=False, **environment)
+    return subprocess.Popen([*with_passed(world.machine.path / "passed"), *command, "join", f"--config-directory={world.machine.etc}"], text=True,
+                            stdout=subprocess.PIPE, start_new_session=True, **environment)
 
 
 def finish(child):

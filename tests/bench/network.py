@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from common import versions
+from common.passed import make_recorder, with_passed
 from common.wait import until
 from e2e.harness import controlplane, isolation
 from e2e.harness.node import settings
@@ -97,7 +98,7 @@ class Bench:
         self.plane.start()
         self.plane.upload_config()
         self.token = self.plane.token()
-        self.program = next(path for path in build.glob("**/node-bootstrap") if path.is_file())
+        self.program, self.install = (next(path for path in build.glob(f"**/{name}") if path.is_file()) for name in ("node-bootstrap", "install"))
 
     def start(self, *command, log, **environment):
         with open(log, "wb") as file:
@@ -111,14 +112,15 @@ class Bench:
 
     def ours(self, name):
         base = self.folder(name)
-        for part in ("etc", "credentials", "state"):
+        for part in ("etc", "credentials", "state", "root"):
             (base / part).mkdir(mode=0o700)
         (base / "etc/config.yaml").write_text(settings(self.plane, node={"name": name}))
         token = base / "credentials/node-bootstrap.token"
         token.touch(0o400)
         token.write_text(str(self.token))
-        join = self.start(self.program, "join", f"--config-directory={base / 'etc'}", log=base / "log",
-                          STATE_DIRECTORY=str(base / "state"), CREDENTIALS_DIRECTORY=str(base / "credentials"))
+        environment = {"STATE_DIRECTORY": str(base / "state"), "CREDENTIALS_DIRECTORY": str(base / "credentials")}
+        self.start(self.install, f"--program={make_recorder(base)}", f"--root={base / 'root'}", f"--config-directory={base / 'etc'}", log=base / "install.log", **environment).wait()
+        join = self.start(*with_passed(base / "passed"), self.program, "join", f"--config-directory={base / 'etc'}", log=base / "log", **environment)
         assert join.wait() == 0, (base / "log").read_text()
         return time.monotonic()
 

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from common import versions
+from common.passed import make_recorder, with_passed
 from common.wait import until
 from e2e.harness import controlplane, isolation
 from e2e.harness.node import settings
@@ -104,13 +105,18 @@ class Bench:
 
     def join(self, name, counter=()):
         base, environment = self.machine(name)
+        recorder = make_recorder(self.disk / name, base)
+        subprocess.run([self.folder / "measure", *self.at, *self.install_words(base, recorder)], env={"PATH": os.environ["PATH"]} | environment,
+                       check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         program = self.programs / "root/usr/bin/node-bootstrap"
-        yield "join", self.measure([program, "join", f"--config-directory={base}/etc"], environment, counter=counter)
+        yield "join", self.measure([*with_passed(base / "passed"), program, "join", f"--config-directory={base}/etc"], environment, counter=counter)
+
+    def install_words(self, base, program):
+        return [self.programs / "root/usr/lib/node-bootstrap/install", f"--program={program}", f"--root={base}/root", f"--config-directory={base}/etc"]
 
     def install(self, name, counter=()):
         base, environment = self.machine(name)
-        command = [self.programs / "root/usr/lib/node-bootstrap/install", f"--program={self.programs}/root/usr/bin/node-bootstrap",
-                   f"--root={base}/root", f"--config-directory={base}/etc"]
+        command = self.install_words(base, self.programs / "root/usr/bin/node-bootstrap")
         for row in ("install with join", "install, joined before"):
             yield row, self.measure(command, environment, counter=counter)
             assert (self.disk / name / "root/etc/kubernetes/kubelet.conf").exists()

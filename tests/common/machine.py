@@ -21,7 +21,7 @@ import pytest
 from . import SOURCE, apiserver, pki
 from .failures import FAILURES, flat, meet
 from .metadata_child import MetadataChild
-from .passed import Passed
+from .passed import Passed, with_passed
 from .wait import PATIENCE, until
 
 NODE = "node-1"
@@ -212,7 +212,7 @@ def assert_remedy(code, lines):
     """The remedy follows the last line of a failure, with a value for each field: journalctl shows the same."""
     at = max(number for number, line in enumerate(lines) if f": {code}: " in line)
     if code == "usage" and at == len(lines) - 1:
-        assert "--help" in lines[at] or "a service runs this command: use " in lines[at], "wrong words are told of in one line, of which the end says where help is"
+        assert "--help" in lines[at] or ".service runs this command: use " in lines[at], "wrong words are told of in one line, of which the end says where help is"
         return
     told = flat("\n".join(itertools.takewhile(lambda line: line.startswith("  "), lines[at + 1:])))
     remedy, k3s = (flat(FAILURES[code].get(key, "")) for key in ("remedy", "remedy-k3s"))
@@ -308,19 +308,24 @@ class Machine(MetadataChild):
         until(lambda: self.runs and self.runs[-1].is_running(), "a program runs", pause=0.001)
         return self.runs[-1]
 
-    def start_join(self, **options):
-        """As the last inspect() would have started it."""
-        return self.start_child(*(self.arguments or ["join"]), **options)
+    def start_join(self, *, under=(), faketime=None, **options):
+        """As the last inspect() would have started it, once; without one, as install starts it now. If install refuses that, returns its run."""
+        if self.passed is None:
+            run = self.inspect(under=under, faketime=faketime)
+            if self.passed is None:
+                assert run.exit != 0, f"install has not started join: {run.stderr}"
+                return run
+        return self.start(*self.child_words(*self.arguments, under=under), faketime=faketime, **options)
 
-    def start_child(self, *arguments, environment=None, **options):
+    def child_words(self, *arguments, under=()):
         """With what the last inspect() would have passed on, once."""
-        words, passed = [self.program("node-bootstrap"), *arguments, f"--config-directory={self.etc}"], self.path / "passed"
-        if self.passed is not None:
-            passed.write_bytes(bytes(self.passed))
-            words = ["/bin/sh", "-c", f'exec "$@" 4<{passed}', "sh", *words]
-            environment = {**(environment or {}), "NODE_BOOTSTRAP_SOURCES": "1"}
-            self.passed = None
-        return self.start(*words, environment=environment, **options)
+        passed = self.path / "passed"
+        passed.write_bytes(bytes(self.passed))
+        self.passed = None
+        return [*with_passed(passed), *under, self.program("node-bootstrap"), *arguments, f"--config-directory={self.etc}"]
+
+    def start_child(self, *arguments, **options):
+        return self.start(*self.child_words(*arguments), **options)
 
     def join(self, patience=PATIENCE, **options):
         return self.start_join(**options).wait(patience)
@@ -346,15 +351,16 @@ class Machine(MetadataChild):
         """Runs the command of node-bootstrap-gate.service, which says whether kubelet may start."""
         return self.start("install", "--gate", f"--root={self.root}").wait()
 
-    def inspect(self, *arguments, is_metadata_read=True, **options):
-        """What install does before it runs `join`; run.note is what it has found. Without is_metadata_read, also before metadata is read."""
+    def inspect(self, *arguments, is_metadata_read=True, under=(), **options):
+        """What install does before it runs `join`; run.note is what it has found. Without is_metadata_read, also before metadata is read. `under`: words
+        that run the command that follows them."""
         recorder, recorded, passed = (self.path / name for name in ("recorder", "recorded", "passed"))
         # A child that reads metadata cannot write to files.
         read = f'exec {self.program("node-bootstrap")} "$@"' if is_metadata_read else f"echo passed: $(base64 -w0 <&4) >&2; exit {RECORDED}"
         recorder.write_text(f"#!/bin/sh\ncase $2 in --metadata) {read};; esac\ncat <&4 >{passed}\nprintf '%s\\n' \"$@\" >{recorded}\nexit {RECORDED}\n")
         recorder.chmod(0o755)
         recorded.unlink(missing_ok=True)
-        run = self.start("install", *self.install_words(f"--program={recorder}", *arguments), **options).wait()
+        run = self.start(*under, self.program("install"), *self.install_words(f"--program={recorder}", *arguments), **options).wait()
         run.note = self.arguments = self.passed = None
         if told := re.search(r"^passed: (\S+)$", run.stderr, re.M):
             passed.write_bytes(base64.b64decode(told[1]))

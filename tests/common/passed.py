@@ -4,6 +4,19 @@
 import struct
 
 
+def make_recorder(folder, seen=None):
+    """A program for install to run in the place of `join`, which keeps what is passed to it. `seen`: the folder, as the program sees it."""
+    program = folder / "recorder"
+    program.write_text(f"#!/bin/sh\ncat <&4 >{seen or folder}/passed\nexit 1\n")
+    program.chmod(0o755)
+    return (seen or folder) / program.name
+
+
+def with_passed(path):
+    """Words that run the command that follows them with what is in this file, as install runs `join`."""
+    return ["/bin/sh", "-c", f'export NODE_BOOTSTRAP_SOURCES=1; exec "$@" 4<{path}', "sh"]
+
+
 class Passed:
     """What install passes to its child: os/sources.c."""
 

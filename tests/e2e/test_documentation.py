@@ -99,21 +99,6 @@ def test_tested_with_this_kubernetes(cluster):
     assert in_ci == {said.split()[1].removeprefix("v")} or "CI" not in os.environ
 
 
-def test_join_by_hand(new_node, cluster):
-    """EXAMPLES of node-bootstrap(8): a join as nobody, outside of a unit, leaves the certificate and the system alone."""
-    [example] = documentation.examples("shell-join")
-    node = new_node()
-    node.write(CONFIG, settings(cluster))
-    node.boot("--unit=basic.target")
-    node.write("/root/token", str(cluster.token()))
-    before = node.tree("/etc/kubernetes", "/var/lib/kubelet")
-    type_in(node, "mkdir -m 0700 /var/nobody && cp token /var/nobody && chown -R nobody /var/nobody")
-    said = type_in(node, f"cd /var/nobody && setpriv --reuid=nobody --regid=nogroup --clear-groups sh -ec '{example.text}'")
-    assert "has its certificate" in said
-    assert node.exists("/var/nobody/try/state/joined.json")
-    assert node.tree("/etc/kubernetes", "/var/lib/kubelet") == before
-
-
 SETUPS = [e for e in documentation.examples("shell-setup") if "kubeadm" in e.text]
 
 

@@ -27,6 +27,12 @@ def traced(machine, strace, program, *arguments, inject=None):
     return machine.start(strace, *words, environment=WITHOUT_LEAK_DETECTION).wait()
 
 
+def traced_join(machine, strace, inject=None):
+    """`join` alone, with what install passes to it."""
+    machine.inspect().joined()
+    return machine.start(*machine.child_words("join", under=[strace, *strace_words(machine, inject)]), environment=WITHOUT_LEAK_DETECTION).wait()
+
+
 def steps(machine):
     """(call, number) and the line of the trace, except for opened shared libraries. strace numbers the calls of each process."""
     numbers = collections.Counter()

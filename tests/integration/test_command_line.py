@@ -64,7 +64,7 @@ def test_wrong_words_are_named(row):
     _, words, expected = row
     done = run(*words)
     assert done.returncode == int(FAILURES["usage"]["exit"]) and done.stdout == ""
-    advice = "a service runs this command: use `node-bootstrap setup -`" if words[:1] == ["join"] else "see `node-bootstrap "
+    advice = "node-bootstrap.service runs this command: use `node-bootstrap setup -`" if words[:1] == ["join"] else "see `node-bootstrap "
     assert f"node-bootstrap: usage: {expected}; {advice}" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -97,12 +97,17 @@ def test_help_lists_the_commands():
         assert max(map(len, run(command, "--help").stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("words, instead", [(["join"], "node-bootstrap setup -"), (["join", "10.0.0.1:6443", "--token", TOKEN], "node-bootstrap setup -"),
-                                            (["refresh"], "systemctl start node-bootstrap-refresh.service")], ids=str)
-def test_a_command_that_a_unit_runs(words, instead):
-    """Who knows kubeadm types `join` first."""
-    done = run(*words)
-    assert done.returncode == 64 and f"use `{instead}`\n" in done.stderr
+JOIN = "node-bootstrap.service runs this command: use `node-bootstrap setup -`, or, if this machine has settings, `systemctl start node-bootstrap.service`\n"
+REFRESH = "node-bootstrap-refresh.service runs this command: use `systemctl start node-bootstrap-refresh.service`\n"
+
+
+@pytest.mark.parametrize("words, instead", [(["join"], JOIN), (["join", "10.0.0.1:6443", "--token", TOKEN], JOIN), (["join", "--metadata"], JOIN), (["refresh"], REFRESH)], ids=str)
+@pytest.mark.parametrize("has_state", [False, True], ids=["", "with a state directory"])
+def test_a_command_that_a_unit_runs(tmp_path, words, instead, has_state):
+    """Who knows kubeadm types `join` first. Only install can pass settings to the network side, which merges none: it makes no connection."""
+    environment = KEPT | ({"STATE_DIRECTORY": str(tmp_path)} if has_state else {})
+    done = subprocess.run([find_program("node-bootstrap"), *words], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 64 and done.stderr.endswith(instead)
 
 
 @pytest.mark.parametrize("words", [["--version"], ["join", "--version"], ["--version", "join"]], ids=" ".join)

@@ -11,7 +11,7 @@ import pytest
 
 from common import csrs, pki
 from common.machine import HEADER, NODE, TOKEN, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
-from .crash import TABLE, moments, points, put_back, save, traced
+from .crash import TABLE, moments, points, put_back, save, traced, traced_join
 from .installed import FLAGS, SERVER, other_cluster, snapshot
 
 pytestmark = pytest.mark.usefixtures("crash_table")
@@ -22,10 +22,6 @@ RECORD = {"version": 1, "node": NODE, "kubeconfig": "/" + Machine.KUBECONFIG, "s
 
 def install(machine, strace, inject=None, program=""):
     return traced(machine, strace, "install", f"--program={program}", f"--root={machine.root}", f"--config-directory={machine.etc}", inject=inject)
-
-
-def join(machine, strace, inject=None):
-    return traced(machine, strace, "node-bootstrap", "join", f"--config-directory={machine.etc}", inject=inject)
 
 
 def consistent(machine, old):
@@ -190,22 +186,25 @@ def test_join_is_killed(world, strace):
     world.cluster.controller = csrs.never
     world.cluster.controller = csrs.approve()
     found = set()
-    join(machine, strace).joined()
+    traced_join(machine, strace).joined()
     join_points = points(machine)
     assert len(join_points) > 8
     for name, number in join_points:
         put_back(machine, files)
         before = set(world.csrs())
-        run = join(machine, strace, f"{name}:signal=KILL:when={number}")
+        run = traced_join(machine, strace, f"{name}:signal=KILL:when={number}")
         files_left = {path.name for path in machine.state.iterdir()}
         outcome = "new" if "joined.json" in files_left else "key" if "pending.key" in files_left else "old"
         TABLE["join", name][outcome] += 1
         found.add(outcome)
         if run.exit == 0:
             continue
-        machine.join().joined()
+        if outcome == "new":
+            assert machine.inspect().joined().note["verdict"] == "usable", f"killed at {name} {number}"
+        else:
+            machine.join().joined()
+            assert sorted(path.name for path in machine.state.iterdir()) == ["joined.json", "pending.key"], f"killed at {name} {number}"
         assert len(set(world.csrs()) - before) == 1, f"killed at {name} {number}"
-        assert sorted(path.name for path in machine.state.iterdir()) == ["joined.json", "pending.key"], f"killed at {name} {number}"
     assert found == {"old", "key", "new"}
 
 
@@ -214,19 +213,22 @@ def test_join_meets_an_error(world, strace, error):
     """No request leaves the machine before its key is durable."""
     machine = world.machine
     files = save(machine)
-    join(machine, strace).joined()
+    traced_join(machine, strace).joined()
     for name, number in points(machine):
         if name not in ("fsync", "renameat", "renameat2", "linkat"):
             continue
         put_back(machine, files)
         before = set(world.csrs())
-        run = join(machine, strace, f"{name}:error={error}:when={number}")
+        run = traced_join(machine, strace, f"{name}:error={error}:when={number}")
         run.failed("disk-full" if error == "ENOSPC" else "state-unwritable", 73, "in the state directory")
         new = set(world.csrs()) - before
         key = machine.state / "pending.key"
         if new:
             assert new == {pki.csr_name(pki.load_key(key.read_bytes()).public_key(), pki.node_user("node-1"))}
-        machine.join().joined()
+        if (machine.state / "joined.json").exists():        # complete, but maybe not durable
+            assert machine.inspect().joined().note["verdict"] == "usable"
+        else:
+            machine.join().joined()
         assert len(set(world.csrs()) - before) == 1
 
 

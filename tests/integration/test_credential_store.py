@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from common.machine import TOKEN
+from common.machine import TOKEN, find_program
 from common.wait import PATIENCE
 from .check import OTHER, Place
 
@@ -18,14 +18,15 @@ def place(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "stored", "is_exposed"), [("token", TOKEN, True), ("token", OTHER, False), ("cluster-info", TOKEN, False)])
-def test_a_credential_that_others_can_read_where_it_comes_from(place, name, stored, is_exposed):
-    """As the service has it, with mode 0400: `join` refuses what `check` refuses."""
+def test_a_credential_that_others_can_read_where_it_comes_from(place, tmp_path, name, stored, is_exposed):
+    """As the service has it, with mode 0400: a join refuses what `check` refuses."""
     place.settings()
     place.put(f"run/delivered/node-bootstrap.{name}", TOKEN, 0o400)
     place.token(stored, name=name, mode=0o644)
     done = place.check(CREDENTIALS_DIRECTORY="/run/delivered")
-    argv = [word for word in place.argv() if word != "--local"]
-    argv[argv.index("check")] = "join"
+    *within, program, _, _ = place.argv()
+    (tmp_path / "run/root").mkdir()
+    argv = [*within, find_program("install"), "--root=/run/root", f"--program={program}"]
     joined = subprocess.run(argv, env=place.environment(CREDENTIALS_DIRECTORY="/run/delivered", STATE_DIRECTORY="/run/delivered"),
                             check=False, text=True, capture_output=True, timeout=PATIENCE) if is_exposed else None
     assert ("token-exposed" in done.stdout) == is_exposed

@@ -20,7 +20,7 @@ from .tables import tables
 
 
 def test_every_example_says_what_it_is():
-    kinds = {"yaml", "unit", "shell", "shell-join", "shell-setup", "shell-user-data", "user-data", "admin", "policy", "machines", "inventory"}
+    kinds = {"yaml", "unit", "shell", "shell-setup", "shell-user-data", "user-data", "admin", "policy", "machines", "inventory"}
     of_documents = {"yaml", "unit", "shell", "user-data", "cloud-config", "console", "ansible"}
     assert [str(example) for example in documentation.examples() if example.kind not in (of_documents if example.is_of_document else kinds)] == []
 
@@ -46,7 +46,7 @@ def test_every_example_has_a_run():
     found = Counter((example.kind, example.where.split(":")[0].removesuffix(".in")) for example in documentation.examples()
                     if example.kind.startswith("shell") and example.kind != "shell-setup" and not example.is_of_document)
     assert {key: n for key, n in found.items() if key[0] != "shell"} == {
-        ("shell-join", "node-bootstrap.8"): 1, ("shell-user-data", "node-bootstrap.8"): 1}
+        ("shell-user-data", "node-bootstrap.8"): 1}
     assert {example.argument for example in documentation.examples("shell") if example.is_of_document} == set(COMMANDS)
     for name, path in COMMANDS.items():
         assert f'commands("{name}")' in (SOURCE / "tests" / path).read_text(), f"{path} does not run the commands {name}"

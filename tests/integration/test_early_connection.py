@@ -62,12 +62,11 @@ def test_nothing_is_sent_before_the_server_is_verified(world):
     assert len(world.server.connections) == 2 and run.codes == []
 
 
-def test_closed_at_once(world):
-    for action in (faults.hang_up, faults.reset):
-        before = len(world.server.connections)
-        world.server.on_connect = lambda connection, n=before + EARLY, action=action: connection.number == n and action(connection)
-        run = world.machine.join().joined()
-        assert len(world.server.connections) == before + 3 and run.codes == []
+@pytest.mark.parametrize("action", [faults.hang_up, faults.reset])
+def test_closed_at_once(world, action):
+    world.server.on_connect = early(action)
+    run = world.machine.join().joined()
+    assert len(world.server.connections) == 3 and run.codes == []
 
 
 def test_closed_while_it_is_idle(world):

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from common import apiserver, faults, pki
-from common.machine import Case, find_program
+from common.machine import Case
 from . import handshakes
 from .attackers import Play, plays
 
@@ -361,8 +361,7 @@ def answer_names(server):
 def start_join_with(world, servers, options="", **more):
     resolver = world.machine.path / "resolv.conf"
     resolver.write_text("".join(f"nameserver {server.getsockname()[0]}\n" for server in servers) + options)
-    return world.machine.start(shutil.which("unshare"), "--mount", sys.executable, "-c", WITH_NAME_SERVERS, resolver,
-                               find_program("node-bootstrap"), "join", f"--config-directory={world.machine.etc}", **more)
+    return world.machine.start_join(under=[shutil.which("unshare"), "--mount", sys.executable, "-c", WITH_NAME_SERVERS, resolver], **more)
 
 
 def test_one_silent_name_server_of_two(world):

@@ -86,13 +86,15 @@ def test_other_commands_open_no_network_socket(world, tmp_path):
     """The trace of `join` has sockets, so the trace works."""
     world.configure()
     machine = world.machine
+    machine.inspect().joined()
+    join = machine.child_words("join")
     machine.unit().joined()
     program, settings = find_program("node-bootstrap"), f"--config-directory={machine.etc}"
     (tmp_path / "image").mkdir()
     (tmp_path / "user-data").write_text(f"#cloud-config\nnode_bootstrap: {{discovery: {{endpoints: [10.0.0.1:6443], token: {TOKEN}}}}}\n")
     line = ["10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32]
     commands = {
-        "join": [program, "join", settings],
+        "join": join,
         "check --local": [program, "check", "--local", settings],
         "check --user-data": [program, "check", f"--user-data={tmp_path}/user-data"],
         "setup": [program, "setup", f"--root={tmp_path}/image", *line],

@@ -205,25 +205,6 @@ def test_misplaced_key_on_a_machine_that_needs_no_network(world):
     assert "attestation-key-misplaced" in machine.unit().joined().codes
 
 
-# A join without install, by hand.
-
-
-def by_hand(machine):
-    return machine.start("node-bootstrap", "join", f"--config-directory={machine.etc}").wait()
-
-
-def test_join_by_hand_cannot_prove(world):
-    wanted(world.machine)
-    by_hand(world.machine).failed("prover-unavailable", 70, "only node-bootstrap.service can prove a request")
-    assert world.server.requests == []
-
-
-def test_join_by_hand_with_the_key(world):
-    world.machine.set_credential("attestation-key", "x")
-    by_hand(world.machine).failed("attestation-key-misplaced", 78)
-    assert world.server.requests == []
-
-
 # What a hostile `join` can send.
 
 

@@ -295,6 +295,7 @@ def test_old_handoff_does_not_count(world):
 
 
 def test_state_that_cannot_be_written(world):
+    world.machine.inspect().joined()        # which would remove it
     world.machine.state.joinpath("pending.key").mkdir()
     world.machine.join().failed("state-unwritable", 73, "pending.key")
     assert world.csrs() == []

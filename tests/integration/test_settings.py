@@ -251,13 +251,13 @@ def test_usage(machine, arguments):
 
 
 def test_missing_variable(machine):
-    run = machine.start("/usr/bin/env", "-u", "STATE_DIRECTORY", machine.program("node-bootstrap"), "join", f"--config-directory={machine.etc}").wait()
-    run.failed("usage", 64, "STATE_DIRECTORY")
+    machine.inspect().joined()
+    machine.start(*machine.child_words("join", under=["/usr/bin/env", "-u", "STATE_DIRECTORY"])).wait().failed("usage", 64, "STATE_DIRECTORY")
 
 
 def test_no_credentials(machine):
     """systemd sets no $CREDENTIALS_DIRECTORY if there is no credential."""
-    run = machine.start("/usr/bin/env", "-u", "CREDENTIALS_DIRECTORY", machine.program("node-bootstrap"), "join", f"--config-directory={machine.etc}").wait()
+    run = machine.start_join(under=["/usr/bin/env", "-u", "CREDENTIALS_DIRECTORY"]).wait()
     run.failed("token-missing", 66, "node-bootstrap.token")
 
 

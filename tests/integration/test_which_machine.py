@@ -29,8 +29,12 @@ def put_facts(machine, machine_id=ID, uuid=UUID):
     machine.put("sys/class/dmi/id/product_uuid", uuid + "\n", 0o400)
 
 
+def named(host):
+    return [shutil.which("unshare"), "--uts", "sh", "-c", UNDER_ANOTHER_HOST_NAME, "-", host]
+
+
 def start_named(machine, host, program, *words):
-    return machine.start(shutil.which("unshare"), "--uts", "sh", "-c", UNDER_ANOTHER_HOST_NAME, "-", host, find_program(program), *words)
+    return machine.start(*named(host), find_program(program), *words)
 
 
 def boot(machine, host):
@@ -343,7 +347,7 @@ def test_late_host_name_that_changes_once_more(world):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_wait_for_the_host_name_is_stopped(world, number):
     without_name(world)
-    run = start_named(world.machine, "localhost", "node-bootstrap", "join", f"--config-directory={world.machine.etc}")
+    run = world.machine.start_join(under=named("localhost"))
     run.wait_for_status("host-name-unset")
     run.signal(number)
     assert run.wait(5).exit == 143

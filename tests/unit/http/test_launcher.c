@@ -17,6 +17,7 @@
 #include "base/macro.h"
 #include "connection.h"
 #include "os/clock.h"
+#include "os/landlock.h"
 
 /* Without a network: the address is in a network for tests (RFC 5737). */
 #define URL "https://192.0.2.1/"
@@ -149,7 +150,7 @@ static void landlock_is_looked_for(void **state) {
         char text[512];
 
         begin_launcher();
-        assert_int_equal(nb_http_has_landlock(), nb_http_landlock_version() > 0);
+        assert_int_equal(nb_http_has_landlock(), nb_landlock_version() > 0);
         assert_int_equal(read_report(text, sizeof(text)) > 0, !nb_http_has_landlock());
         nb_http_end();
 }
@@ -199,7 +200,7 @@ static int run_in_sandbox(int n_steps, bool has_landlock) {
 }
 
 static void each_step_takes_more_away(void **state) {
-        const bool has_landlock = nb_http_landlock_version() > 0;
+        const bool has_landlock = nb_landlock_version() > 0;
 
         assert_int_equal(run_in_sandbox(0, false), FILES | SOCKETS | FORKS | CREATES);
         (void)unlink("/tmp/node-bootstrap-made-this");

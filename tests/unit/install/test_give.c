@@ -133,7 +133,7 @@ static void plan(void **state) {
         give(NB_NODE_STATE_EXPIRED);
         nb_context_forget_secrets(&context);
         assert_null(context.tokens.discovery.data);
-        assert_int_equal(nb_plan_take(&sources, &found, &tokens, &f), 1);
+        assert_int_equal(nb_plan_take(&sources, &found, &tokens, &f), 0);
         assert_string_equal(found.settings.node_name, "settled");
         assert_string_equal(found.settings.origin[NB_SETTING_NODE_NAME], "x");
         assert_ptr_equal(found.settings.tokens, &tokens);
@@ -169,7 +169,7 @@ static void metadata(void **state) {
                          0);
         assert_int_equal(nb_secret_copy(&context.tokens.discovery, "secret", 6), 0);
         assert_int_equal(nb_give_for_metadata(&install, &passed, &f), 0);
-        assert_int_equal(nb_plan_take(&passed, &found, &tokens, &f), 1);
+        assert_int_equal(nb_plan_take(&passed, &found, &tokens, &f), 0);
         assert_int_equal(found.settings.metadata_provider, NB_PROVIDER_AWS);
         assert_true(found.settings.metadata_node_name);
         assert_int_equal(found.settings.timeout_ms, 9);
@@ -205,7 +205,7 @@ static void refresh(void **state) {
         assert_int_equal(nb_give_for_refresh(&context, NB_REFRESH_CLUSTER, 1000, &f), 0);
         folder_remove(&folder);
         folder_make(&folder);
-        assert_int_equal(nb_plan_take(&sources, &plan, &tokens, &f), 1);
+        assert_int_equal(nb_plan_take(&sources, &plan, &tokens, &f), 0);
         assert_int_equal(plan.settings.n_endpoints, 1);
         assert_string_equal(plan.settings.kubeconfig, KUBECONFIG);
         assert_string_equal(plan.settings.ca_file, "/etc/ca");

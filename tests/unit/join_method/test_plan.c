@@ -33,7 +33,7 @@ static void a_plan_arrives(void **state) {
         plan.settings.tokens = &tokens;
         assert_int_equal(nb_plan_put(&sources, &plan, &tokens), 0);
         nb_settings_tokens_done(&tokens);
-        assert_int_equal(nb_plan_take(&sources, &found, &taken, &f), 1);
+        assert_int_equal(nb_plan_take(&sources, &found, &taken, &f), 0);
         assert_int_equal(found.state, NB_NODE_STATE_EXPIRED);
         assert_string_equal(found.name, "a");
         assert_int_equal(found.started_ms, 7);
@@ -57,15 +57,27 @@ static void a_plan_without_tokens_has_none(void **state) {
         struct nb_failure f = { 0 };
 
         assert_int_equal(nb_plan_put(&sources, &plan, NULL), 0);
-        assert_int_equal(nb_plan_take(&sources, &found, &taken, &f), 1);
+        assert_int_equal(nb_plan_take(&sources, &found, &taken, &f), 0);
         assert_null(taken.discovery.data);
         assert_null(taken.tls_bootstrap.data);
         assert_string_equal(taken.discovery_origin, "");
         nb_sources_done(&sources);
 }
 
+/* Somebody has typed the command of a service. */
+static void without_install_there_is_no_plan(void **state) {
+        struct nb_settings_tokens taken = NB_SETTINGS_TOKENS_INIT;
+        struct nb_sources sources = { 0 };
+        static struct nb_plan found;
+        struct nb_failure f = { 0 };
+
+        assert_true(nb_plan_take(&sources, &found, &taken, &f) < 0);
+        assert_int_equal(f.code, NB_USAGE);
+}
+
 int main(void) {
         CASE(a_plan_arrives);
         CASE(a_plan_without_tokens_has_none);
+        CASE(without_install_there_is_no_plan);
         return case_run("join method plan");
 }
