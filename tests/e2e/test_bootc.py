@@ -12,7 +12,7 @@ import pytest
 from common import SOURCE
 from common.wait import until
 from .harness import image, isolation
-from .harness.node import CONFIG, GATE, UNIT, settings
+from .harness.node import CONFIG, GATE, PKI, UNIT, settings
 
 EXAMPLE = SOURCE / "packaging/examples/bootc"
 PRESET = "usr/lib/systemd/system-preset/50-worker.preset"
@@ -49,7 +49,7 @@ def write(tree, wanted):
             where.mkdir(exist_ok=True)
         elif kind == "link":
             where.is_symlink() or where.symlink_to(content)
-        else:
+        elif not where.exists():
             where.write_bytes(content)
         if kind != "link":
             where.chmod(mode)
@@ -59,6 +59,8 @@ def build(root, config):
     """The steps of the Containerfile. The package is there, as is kubelet; dnf and bootc are not."""
     (root / "usr/lib/systemd/system-preset/99-default-disable.preset").write_text("disable *\n")     # as Fedora has it
     (root / "usr/lib/systemd/system-preset/90-node-bootstrap.preset").unlink(missing_ok=True)        # which the rpm does not have
+    # Debian's presets enable it, and it would wait two minutes for an interface of its own.
+    (root / "usr/lib/systemd/system-preset/10-image.preset").write_text("disable systemd-networkd*\n")
     (root / "usr/lib/systemd/system/crio.service").write_text("[Service]\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n")
     done = []
     for line in (EXAMPLE / "Containerfile").read_text().splitlines():
@@ -188,4 +190,6 @@ def test_joins_and_is_updated(new_node, cluster, make_tree):
     node.boot()
     node.await_kubelet()
     until(lambda: node.is_active(UNIT), "the service is active")
-    assert node.joined_files() == files and len(cluster.csrs(node.name)) == 1
+    record, after = f"{PKI}/node-bootstrap.json", node.joined_files()
+    assert after.pop(record) != files.pop(record), "it has the new settings, for the next refresh"
+    assert after == files and len(cluster.csrs(node.name)) == 1
