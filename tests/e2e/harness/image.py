@@ -147,7 +147,9 @@ def mmdebstrap(root, suite, variant, packages, hooks=(), foreign=None):
     valid = subprocess.run(["apt-config", "--format", '%f "%v";%n', "dump", "Acquire::Check-Valid-Until"], check=True, text=True, stdout=subprocess.PIPE).stdout
     native = subprocess.run(["dpkg", "--print-architecture"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
     options = [f"--variant={variant}", *([f"--architectures={native},{foreign}"] if foreign else []), *(f"--aptopt={line}" for line in valid.splitlines()), *(f"--include={package}" for package in packages), *(f"--customize-hook={hook}" for hook in hooks)]
-    subprocess.run(["mmdebstrap", "--quiet", *options, suite, root, *lists], check=True, stdout=sys.stderr)
+    # In name spaces that end with this process, however it ends: mounts and writers that remain would be in the way of the next try.
+    alone = "setpriv --pdeathsig=KILL unshare --mount --pid --fork --kill-child".split()
+    subprocess.run([*alone, "mmdebstrap", "--quiet", *options, suite, root, *lists], check=True, stdout=sys.stderr)
     for path in lists:
         path.unlink()
 
