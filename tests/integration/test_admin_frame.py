@@ -27,7 +27,8 @@ def start(api):
 def test_a_decision_reads_its_facts_together(api, cluster, start):
     """No answer comes before the last read was sent."""
     start().wait_line("is the leader")
-    cluster.settle()
+    cluster.token("aaaaaa", "n1")
+    cluster.settle()        # with a later token: the controller knows this one before the request
     reads = []
 
     def hold(request):
@@ -37,7 +38,6 @@ def test_a_decision_reads_its_facts_together(api, cluster, start):
             api.objects.wait(lambda: len(reads) >= len(READS))
     for kind in set(READS):
         api.on(kind, hold)
-    cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
     cluster.await_approval("one")
     assert sorted(reads[:len(READS)]) == READS
