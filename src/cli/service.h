@@ -18,7 +18,7 @@
  * NB_SERVICE_SETUP, or NB_START_LIMIT. NB_NONE while a start is queued or under way, except for an
  * automatic restart by systemd. `name` is another one if the unit is a rehearsal of the service.
  */
-void nb_service_find_obstacle(const char *name, const struct nb_unit_state *service,
+void nb_service_find_obstacle(const char *name, const struct nb_unit_state *unit,
                               const struct nb_unit_state *gate, struct nb_failure *ret_why);
 
 /* Adds to a failure of systemd the drop-ins, one of which is usually the cause. */
