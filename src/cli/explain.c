@@ -24,7 +24,8 @@ static const struct {
 /* Finds a code or MESSAGE_ID, as in a log line or a journalctl match, or the code that is most
  * similar; NB_NONE if none is. */
 static enum nb_code find_code(const char *text, bool *ret_is_exact) {
-        const char *equals = strchr(text, '='); /* NODE_BOOTSTRAP_CODE=, MESSAGE_ID= */
+        /* Of NODE_BOOTSTRAP_CODE= or MESSAGE_ID=, not of a detail after the code. */
+        const char *equals = memchr(text, '=', strcspn(text, ":"));
         enum nb_code found = NB_NONE;
         char word[WORD_MAX + 1];
         size_t least;

@@ -52,7 +52,7 @@ __attribute__((format(printf, 3, 4))) static struct nb_kubelet_finding *add_find
         struct nb_kubelet_finding *finding;
         va_list arguments;
 
-        /* Of too many, only the last one is kept. */
+        /* A value with line ends could make more: the last one is then replaced. */
         if (ret->n < NB_KUBELET_FINDINGS_MAX)
                 ret->n++;
         finding = &ret->findings[ret->n - 1];

@@ -59,7 +59,8 @@ const char *nb_machine_kind_name(enum nb_machine_kind kind) {
                 (state)->why.code = kinds[of_kind].code; \
         })
 
-/* Of which one is that of `why`; keeps its code. Unlike nb_failure_add(), it has room for both. */
+/* Makes one detail of two sentences, one of which may be that of `why`, and keeps its code.
+ * nb_failure_add() would cut the second one to a half. */
 static void join_sentences(struct nb_machine_state *state, const char *first, const char *link,
                            const char *second) {
         struct nb_failure why = { 0 };

@@ -29,7 +29,7 @@ static const struct command {
         const char *name;
         const char *usage; /* for its --help */
         nb_command_run *run;
-        const char *instead; /* of a command that a unit runs: which one, and what people type */
+        const char *instead; /* of a command that a unit runs: the unit, and what people type */
 } commands[] = {
         { "setup",
           "node-bootstrap setup [OPTION...] [-] [kubeadm join] [HOST:PORT]\n\n"

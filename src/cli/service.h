@@ -13,11 +13,9 @@
 #include "base/failure.h"
 #include "systemd/unit.h"
 
-/*
- * Finds such a reason: NB_UNIT_MASKED, NB_UNIT_MISSING, NB_SERVICE_CREDENTIAL,
- * NB_SERVICE_SETUP, or NB_START_LIMIT. NB_NONE while a start is queued or under way, except for an
- * automatic restart by systemd. `name` is another one if the unit is a rehearsal of the service.
- */
+/* Finds such a reason: NB_UNIT_MASKED, NB_UNIT_MISSING, NB_SERVICE_CREDENTIAL, NB_SERVICE_SETUP, or
+ * NB_START_LIMIT. NB_NONE while a start is queued or under way, except for an automatic restart by
+ * systemd. `name` is another one if the unit is a rehearsal of the service. */
 void nb_service_find_obstacle(const char *name, const struct nb_unit_state *unit,
                               const struct nb_unit_state *gate, struct nb_failure *ret_why);
 

@@ -35,6 +35,7 @@
 #define KILLED_MAX 16
 
 #define N_FDS (NB_HTTP_PROXY_CA_FD - NB_HTTP_CALLS_FD + 1)
+_Static_assert(N_FDS <= NB_DESCRIPTORS_MAX, "in one message");
 
 struct order {
         unsigned number;

@@ -32,6 +32,7 @@
 
 /* For the child: NB_STATUS_FD, NB_SOURCES_FD and, unless the last one is -1, its channel. */
 #define FDS_N 3
+_Static_assert(FDS_N <= NB_DESCRIPTORS_MAX, "in one message");
 
 /* What the runner answers when a child has ended. A single byte follows once the state directory is
  * empty. */

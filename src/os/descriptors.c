@@ -41,10 +41,12 @@ ssize_t nb_descriptors_receive(int socket_fd, void *data, size_t size, int *ret_
                                   .msg_iovlen = 1,
                                   .msg_control = &control,
                                   .msg_controllen = CMSG_LEN(n * sizeof(int)) };
-        ssize_t len = TEMP_FAILURE_RETRY(recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC));
-        int r = len < 0 ? -errno : 0;
+        ssize_t len;
+        int r;
 
         assert(n <= NB_DESCRIPTORS_MAX);
+        len = TEMP_FAILURE_RETRY(recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC));
+        r = len < 0 ? -errno : 0;
         for (size_t i = 0; i < n; i++)
                 ret_fds[i] = -1;
         if (r >= 0 && message.msg_controllen > 0)

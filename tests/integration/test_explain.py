@@ -32,7 +32,7 @@ def test_code_by_its_message_id():
     assert explain(*ids).stdout == explain(*FAILURES).stdout == explain(*(i.upper() for i in ids)).stdout
 
 
-@pytest.mark.parametrize("form", ["{}:", "NODE_BOOTSTRAP_CODE={}", "MESSAGE_ID={id}", "TOKEN_UNKNOWN", "Token-Unknown"])
+@pytest.mark.parametrize("form", ["{}:", "NODE_BOOTSTRAP_CODE={}", "MESSAGE_ID={id}", "{}: https://h/?a=b", "TOKEN_UNKNOWN", "Token-Unknown"])
 def test_code_as_in_a_log_line_or_a_match(form):
     said = form.format("token-unknown", id=FAILURES["token-unknown"]["message-id"])
     assert explain(said).stdout == explain("token-unknown").stdout != ""

@@ -73,6 +73,7 @@ TYPED = [
     ("continued", f"kubeadm join 10.0.0.1:6443 --token {TOKEN} \\\n\t--discovery-token-ca-cert-hash {PIN}\n", 0),
     ("without the command", f"{GOOD}\n", 0),
     ("without a pin", f"10.0.0.1:6443 --token {TOKEN} --discovery-token-unsafe-skip-ca-verification\n", 0),
+    ("a switch before the API server", f"--discovery-token-unsafe-skip-ca-verification 10.0.0.1:6443 --token {TOKEN}\n", 0),
     ("with a k3s token", f"10.0.0.1:6443 --token K10{64 * 'a'}::{TOKEN}\n", 0),
     ("incomplete, and an empty line", f"kubeadm join 10.0.0.1:6443 --token {TOKEN}\n\n", 64),
     ("nothing", "\n", 64),

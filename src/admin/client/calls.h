@@ -133,10 +133,10 @@ struct nb_list {
 
 /*
  * Lists all objects, NB_ADMIN_PAGE at a time, so that memory does not grow with their number. 1:
- * all were visited; 0: the answer to list->page is
- * awaited. If the list takes longer than etcd keeps old versions (410), then unless it must be
- * consistent, the rest are the objects as they are now; otherwise -ESTALE without a failure: begin
- * again. Otherwise failures as above; a 404 is NB_ADMIN_MISSING.
+ * all were visited; 0: the answer to list->page is awaited. If the list takes longer than etcd
+ * keeps old versions (410), then unless it must be consistent, the rest are the objects as they are
+ * now; otherwise -ESTALE without a failure: begin again. Otherwise failures as above; a 404 is
+ * NB_ADMIN_MISSING.
  */
 int nb_list_run(struct nb_list *list, struct nb_admin *admin, struct nb_failure *f);
 

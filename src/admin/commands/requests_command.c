@@ -20,7 +20,7 @@
 /* A pending request that is selected. */
 struct row {
         struct nb_record record;  /* key: creation and name, so that the oldest one is the first */
-        struct nb_review *review; /* of the first ones, at most `limit`; otherwise NULL */
+        struct nb_review *review; /* of the first `limit` rows; NULL in the others */
         const char *name;         /* in the key */
 };
 

@@ -193,16 +193,17 @@ static bool is_complete(const struct nb_setup_line *line) {
         for (int i = 0; i < line->n_pasted; i++) {
                 const char *word = line->words[i], *equals = strchr(word, '=');
                 bool is_option = word[0] == '-',
-                     is_document = begins_with(word, "--discovery-file");
+                     is_document = begins_with(word, "--discovery-file"),
+                     is_unsafe = begins_with(word, "--discovery-token-unsafe-skip-ca-verification");
                 const char *value = is_option && equals ? equals + 1 : word;
                 size_t len = strlen(value);
 
                 has_server |= is_document || (!is_option && !is_value);
                 has_token |= nb_any_token_verify(value, len, flaw) >= 0;
-                has_pin |= is_document || nb_k3s_token_looks_like(value, len) ||
-                           begins_with(word, "--discovery-token-unsafe-skip-ca-verification") ||
+                has_pin |= is_document || nb_k3s_token_looks_like(value, len) || is_unsafe ||
                            (begins_with(value, PIN_PREFIX) && len >= PIN_LEN);
-                is_value = is_option && !equals; /* the next word may be its value */
+                /* The next word may be its value. */
+                is_value = is_option && !equals && !is_unsafe;
         }
         return has_server && has_token && has_pin;
 }
