@@ -4,7 +4,7 @@
 
 #include "admin/client/records.h"
 
-/* The index of the first record that does not come before this key. Returns whether it has it. */
+/* Returns whether a record has this key; *ret is its index, or where it would be added. */
 static bool find_place(const struct nb_records *records, const char *key, size_t *ret) {
         size_t low = 0, high = records->n;
 
