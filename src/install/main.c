@@ -419,31 +419,41 @@ static int begin(const struct arguments *arguments, struct nb_install *install,
         return kind;
 }
 
+static void freep(struct nb_install **install) {
+        if (*install)
+                nb_install_done(*install);
+        free(*install);
+}
+
 /* Without a failure, *ret_status is the exit status of the service. */
 static int run_service(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
-        _cleanup_(nb_install_done) struct nb_install install = {
-                .is_child_run = arguments->program[0] && !arguments->is_reload,
-                .node.inspection.state = NB_NODE_STATE_ABSENT,
-                .state.fd = -1,
-                .timeout_ms = NB_TIME_INFINITE,
-        };
-        int kind = begin(arguments, &install, f), r;
+        /* On the stack, each start of a joined machine would pay for pages that only a join uses.
+         */
+        _cleanup_(freep) struct nb_install *install = calloc(1, sizeof(*install));
+        int kind, r;
 
+        if (!install)
+                return nb_failure_set_memory(f);
+        install->is_child_run = arguments->program[0] && !arguments->is_reload;
+        install->node.inspection.state = NB_NODE_STATE_ABSENT;
+        install->state.fd = -1;
+        install->timeout_ms = NB_TIME_INFINITE;
+        kind = begin(arguments, install, f);
         if (kind > 0 && arguments->is_reload)
-                return nb_failure_set(f, NB_JOIN_NEEDED, 0, "%s", install.node.inspection.detail);
+                return nb_failure_set(f, NB_JOIN_NEEDED, 0, "%s", install->node.inspection.detail);
         while (kind > 0) {
                 nb_tell(arguments->teller,
-                        kind == NB_CHILD_CONFIG ? state_of(&install) : NB_LAST_JOINING, NULL);
-                r = run_network(arguments, kind, &install, ret_status, f);
+                        kind == NB_CHILD_CONFIG ? state_of(install) : NB_LAST_JOINING, NULL);
+                r = run_network(arguments, kind, install, ret_status, f);
                 if (r <= 0)
                         return r;
                 kind = run_locked(arguments,
-                                  install.context == &install.settled && kind == NB_CHILD_METADATA
+                                  install->context == &install->settled && kind == NB_CHILD_METADATA
                                           ? SETTLED
                                           : END,
-                                  &install, f);
+                                  install, f);
                 /* The signal came after the child's last word. */
-                if (kind > 0 && install.is_stopped) {
+                if (kind > 0 && install->is_stopped) {
                         *ret_status = NB_EXIT_STOPPED;
                         tell_end(arguments, kind == NB_CHILD_CONFIG, true, NULL);
                         return 0;
