@@ -369,14 +369,12 @@ static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_fai
         int r;
 
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
-        if (r < 0)
-                return r;
-        r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
+        if (r >= 0)
+                r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
+        if (r >= 0)
+                r = nb_plan_take(sources, &plan, &none, f);
         if (r >= 0) /* a renewal has a new key */
                 r = nb_state_file_clear(state_fd, NB_PENDING_KEY_FILE, f);
-        if (r < 0)
-                return r;
-        r = nb_plan_take(sources, &plan, &none, f);
         if (r >= 0)
                 r = load_installed(sources, is_config, settings, &present, f);
         if (r >= 0)

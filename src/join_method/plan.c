@@ -51,8 +51,7 @@ int nb_plan_take(struct nb_sources *sources, struct nb_plan *ret,
                 return r;
         text = nb_sources_find(sources, NB_SOURCE_PLAN, PLAN);
         if (!text)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "only a service passes the settings to this command");
+                return nb_failure_set(f, NB_USAGE, 0, "no settings were passed");
         /* Two builds of one commit may have the same name, which nb_sources_receive() compares. */
         if (text->len != sizeof(*ret))
                 return nb_failure_set(f, NB_PROGRAM_REPLACED, 0,

@@ -106,8 +106,11 @@ REFRESH = "node-bootstrap-refresh.service runs this command: use `systemctl star
 def test_a_command_that_a_unit_runs(tmp_path, words, instead, has_state):
     """Who knows kubeadm types `join` first. Only install can pass settings to the network side, which merges none: it makes no connection."""
     environment = KEPT | ({"STATE_DIRECTORY": str(tmp_path)} if has_state else {})
+    key = tmp_path / "pending.key"
+    key.write_text("of a request that waits")
     done = subprocess.run([find_program("node-bootstrap"), *words], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 64 and done.stderr.endswith(instead)
+    assert key.exists()
 
 
 @pytest.mark.parametrize("words", [["--version"], ["join", "--version"], ["--version", "join"]], ids=" ".join)

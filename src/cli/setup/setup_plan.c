@@ -229,7 +229,8 @@ int nb_setup_compare_secret(const struct nb_setup_found *found, enum nb_credenti
                 describe_secret(&credential->stored, secret, before);
         describe_secret(new, secret, after);
         if (!strcmp(before, after) && !strncmp(before, "token ", 6))
-                snprintf(after, sizeof(after), "%s, with another secret", before);
+                snprintf(after, sizeof(after), "token %.*s, with another secret", NB_TOKEN_ID_LEN,
+                         new->data);
         snprintf(what, sizeof(what), "credential %s", name);
         return add_difference(plan, what, before, after) < 0 ? nb_failure_set_memory(f) : 0;
 }
