@@ -499,7 +499,7 @@ int nb_requests_list(struct nb_options *options, struct nb_failure *f) {
                 SELECTION_OPTIONS(requests),
                 { "limit", "NUMBER", "show the oldest ones, 50 by default; 0: all",
                   .ret_value = &requests.limit_text },
-                { "output", "FORM", "name or json, of all requests without --limit",
+                { "output", "FORM", "name or json; all requests, unless --limit is used",
                   .ret_value = &requests.output },
                 { NULL },
         };

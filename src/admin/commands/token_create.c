@@ -359,7 +359,7 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
                   .ret_switch = &creation.is_enrolled },
                 { "proof-key", "KEY", "with --enrolled: proof.key of the settings that are printed",
                   .ret_value = &creation.handout.proof_key },
-                { "count", "NUMBER", "create so many tokens", .ret_value = &creation.count_text },
+                { "count", "NUMBER", "create this many tokens", .ret_value = &creation.count_text },
                 { "no-signing", NULL, "for machines with a discovery file: do not sign with it",
                   .ret_switch = &creation.is_unsigned },
                 { "force", NULL, "a bound or enrolled token even if others approve its requests",

@@ -406,7 +406,7 @@ def host_name_that_is_no_node_name(r):
 @situation("host-name-unset")
 def no_host_name_yet(r):
     begin_with_host_name(r, "localhost")
-    r.here("hostnamectl set-hostname", f" {r.node.name}")
+    r.here("hostnamectl hostname", f" {r.node.name}")
     r.joins()
     r.joins(restart=True)
 
