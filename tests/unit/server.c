@@ -109,7 +109,7 @@ static void *serve(void *userdata) {
         gnutls_session_t session;
 
         free(connection);
-        MUST(gnutls_init(&session, GNUTLS_SERVER) >= 0);
+        MUST(gnutls_init(&session, GNUTLS_SERVER | GNUTLS_NO_SIGNAL) >= 0);
         MUST(gnutls_set_default_priority(session) >= 0);
         MUST(gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, server->credentials) >= 0);
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUEST);
