@@ -78,6 +78,10 @@ int nb_command_explain(struct nb_options *options, struct nb_failure *f) {
                 bool is_exact;
                 enum nb_code code = find_code(options->value, &is_exact);
 
+                if (!strncmp(options->value, "admin-", strlen("admin-")))
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "codes that begin with admin- are explained in "
+                                              "node-bootstrap-admin(8), under DIAGNOSTICS");
                 if (!is_exact)
                         return nb_failure_set(
                                 f, NB_USAGE, 0,

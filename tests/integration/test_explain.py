@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from common.failures import FAILURES, GENERATOR
+from common.failures import FAILURES, GENERATOR, flat
 from common.machine import find_program
 from .command_line import complete, explain, plain
 
@@ -30,6 +30,11 @@ def test_several_codes():
 def test_code_by_its_message_id():
     ids = [row["message-id"] for row in FAILURES.values()]
     assert explain(*ids).stdout == explain(*FAILURES).stdout == explain(*(i.upper() for i in ids)).stdout
+
+
+def test_code_of_another_program():
+    done = explain("admin-untrusted", "token-unknown")
+    assert done.returncode == int(FAILURES["usage"]["exit"]) and "node-bootstrap-admin(8)" in flat(done.stderr) and done.stdout == ""
 
 
 @pytest.mark.parametrize("form", ["{}:", "NODE_BOOTSTRAP_CODE={}", "MESSAGE_ID={id}", "{}: https://h/?a=b", "TOKEN_UNKNOWN", "Token-Unknown"])
