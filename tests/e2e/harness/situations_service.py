@@ -21,6 +21,21 @@ def move_away(r, drop_in):
     r.here("systemctl daemon-reload")
 
 
+@situation("token-encrypted")
+def encrypted_token_where_plain_text_belongs(r):
+    """This systemd delivers it as it is."""
+    r.stack.callback(r.node.run, "rm", "--force", SEALED)
+    r.node.prepare()
+    text = r.node.run("sh", "-c", f"systemd-creds encrypt --with-key=host --name=node-bootstrap.token {TOKEN} - 2>/dev/null").stdout
+    r.node.write(TOKEN, text, 0o600)
+    r.start()
+    r.node.path(TOKEN).unlink()
+    r.node.write(SEALED, text, 0o600)
+    r.node.drop_in(UNIT, DECRYPTS, "encrypted.conf")
+    r.here("systemctl daemon-reload")
+    r.joins(restart=True)
+
+
 @situation("service-credential")
 def token_that_cannot_be_decrypted(r):
     """On a machine that has joined, and on one that has not; this systemd reads the folder only with a drop-in, which setup names."""
