@@ -8,7 +8,7 @@ import urllib.parse
 import pytest
 
 from common import faults, pki
-from .admin_cluster import CSRS, ENROLLED, EVENTS, LEASES, Cluster, controllers, cut_watches, holder_of
+from .admin_cluster import BOUND, CSRS, ENROLLED, EVENTS, LEASES, Cluster, controllers, cut_watches, holder_of
 
 ENROLLED_KEY = pki.new_key()
 
@@ -64,6 +64,26 @@ def test_somebody_else_approved_a_request_of_an_enrolled_token(cluster, start):
     cluster.settle()
     others = [event for event in cluster.api.objects.all(EVENTS) if event["reason"] != "ApprovedByOthers"]
     assert {event["involvedObject"]["name"] for event in others} == {"thief", "stranger"}
+
+
+@pytest.mark.parametrize("way", ["issued", "deleted"])
+@pytest.mark.parametrize("group", [ENROLLED, BOUND])
+def test_a_request_without_a_node_does_not_use_up_a_token_without_a_node(api, cluster, start, group, way):
+    """The token is a fleet's, or lacks its annotation. The one of the fence shows that the grace period is over."""
+    cluster.token("eeeeee", None, group=group)
+    start("--grace=1s").wait_line("is the leader")
+    pem = pki.sign_csr(pki.new_key(), "system:node:Not_A_Node", [pki.NODES])
+    cluster.request("odd", None, "eeeeee", pem=pem, approved=True)
+    cluster.await_event("odd", "RequestMalformed")
+    assert cluster.holder("eeeeee") is None
+    if way == "issued":
+        cluster.issue("odd")
+    else:
+        api.objects.remove(f"{CSRS}/odd")
+    fence = cluster.settle()
+    cluster.issue("fence")
+    cluster.await_revocation(fence)
+    assert cluster.exists("eeeeee") and cluster.holder("eeeeee") is None
 
 
 # Theft is told.

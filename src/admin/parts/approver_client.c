@@ -11,6 +11,7 @@
  *                 needs the token to fetch the certificate; then revoke the token
  */
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,8 +67,10 @@ static const struct nb_request_record *find_approved(const struct nb_request_rec
         return NULL;
 }
 
+/* A shared token is never claimed, and therefore never revoked. */
 static void add_claim(struct nb_request_record *record, struct nb_plan *plan,
                       const struct nb_bootstrap_token *token) {
+        assert(token->node[0]);
         memcpy(record->claiming_uid, token->uid, sizeof(record->claiming_uid));
         nb_claim_add(plan, token, record->name, record->key);
 }
@@ -140,6 +143,7 @@ static int revoke_token(struct nb_request_record *record, struct nb_plan *plan,
                         const struct nb_bootstrap_token *token) {
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
 
+        assert(token->node[0] || (token->flaw && !strcmp(record->claimed_uid, token->uid)));
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", record->token_id);
         if (record->controller->settings.is_dry_run)
                 nb_log(LOG_INFO, NB_NONE, "dry run: token %s of node %s would be revoked",
@@ -269,8 +273,10 @@ static int follow_request(struct nb_request_record *record, struct nb_plan *plan
 
         if (r < 0)
                 return r;
-        /* Kubernetes accepts a token that has a flaw. */
-        is_flawed = r == 0 && token.flaw && !token.is_being_deleted && record->claimed_uid[0];
+        /* Kubernetes accepts a token that has a flaw. This one had a node when it was claimed,
+         * unless somebody has made it a shared one since. */
+        is_flawed = r == 0 && token.flaw && !token.is_being_deleted && record->claimed_uid[0] &&
+                    !nb_list_has(token.groups, NB_TOKEN_GROUP_ENROLLED);
         if (r == 0 && !is_flawed) {
                 if (!record->is_judged && !record->is_gone && record->is_seen_pending &&
                     !request->is_approved_by_controller && !request->is_approved_by_command)
@@ -284,8 +290,9 @@ static int follow_request(struct nb_request_record *record, struct nb_plan *plan
             (record->is_gone && find_approved(record, &token, true)))
                 return leave_request(record);
         /* Whatever else is wrong with it, the request has used the token, if that is for this node.
-         * It must not use up the token of another one. */
-        is_for_node = is_flawed || strcmp(token.node, record->node) == 0;
+         * It must not use up the token of another one, or a shared token: a request without a node
+         * is not for a token without one. */
+        is_for_node = is_flawed || (token.node[0] && strcmp(token.node, record->node) == 0);
         claim = claim_afterwards(record, plan, &token, is_for_node, &other, f);
         if (claim <= 0)
                 return claim;
