@@ -128,6 +128,17 @@ def test_a_token_that_was_revoked_after_another_use_is_reported(cluster, start, 
     cluster.await_event("again", "TokenMissing")
 
 
+def test_an_approval_is_told_although_the_same_reason_was_told_before(api, cluster, start):
+    controller = start()
+    controller.wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.request("thief", "n2")
+    cluster.await_event("thief", "TokenForAnotherNode")
+    cluster.request("thief", "n2", approved=True)
+    controller.wait_line("CSR thief: Somebody else approved this request. ")
+    api.objects.wait(lambda: [event for event in cluster.await_event("thief", "TokenForAnotherNode") if "Somebody else" in event["message"]])
+
+
 # A bound token is used once, also when people help.
 
 

@@ -72,6 +72,8 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
                 record->grace.issued_ms = nb_now_ms();
         memcpy(record->key, request->facts.key, sizeof(record->key));
         if (is_decided) {
+                /* What is wrong with it is told again: somebody may approve it nevertheless. */
+                memset(record->reports, 0, sizeof(record->reports));
                 nb_request_link(record);
                 nb_queue_remove(&record->controller->queue, &record->work);
                 (void)set_flow(record, request);
