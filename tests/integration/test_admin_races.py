@@ -4,9 +4,11 @@
 import pytest
 
 from common import faults, pki
+from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches, holder_of, silent
 from .admin_serving import approval, put_node, put_policy, submit
+from .objects import PATIENCE
 
 
 KEY = pki.new_key()
@@ -257,6 +259,28 @@ def test_a_token_that_the_watch_does_not_show_is_revoked(api, cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
     cluster.await_approval("one")
+    cluster.issue("one")
+    cluster.await_revocation("aaaaaa")
+
+
+def test_a_token_that_the_watch_shows_late_is_claimed_for_a_request_that_was_approved_at_once(api, cluster, start):
+    """It is not known when the request is looked at. The other request, whose token is missing, is looked at later."""
+    start("--grace=1s").wait_line("is the leader")
+    cluster.request("fence", "n2", "zzzzzz")
+    cluster.await_event("fence", "TokenMissing")
+    hidden, before = [silent(api)], len(api.seen("watch secrets"))
+    api.on("watch secrets", lambda request: hidden[0](request) if hidden else None)
+    cut_watches(api)
+    until(lambda: len(api.seen("watch secrets")) >= before + 2, "the watches are silent", PATIENCE)
+    cluster.token("aaaaaa", "n1")
+    csr = cluster.request("one", "n1", approved=True)
+    cluster.request("fence", "n2", "zzzzzz", approved=True)
+    cluster.await_event("fence", "ApprovedByOthers")
+    assert cluster.holder("aaaaaa") is None
+    hidden.clear()
+    cut_watches(api)
+    api.objects.wait(lambda: cluster.holder("aaaaaa") == holder_of(csr))
+    cluster.await_event("one", "ApprovedByOthers")
     cluster.issue("one")
     cluster.await_revocation("aaaaaa")
 

@@ -30,6 +30,7 @@
 
 /* A request whose claim comes before the event of the request: the watch may be behind. */
 #define ADOPTION_LAG_MS 2000
+#define TOKEN_WAIT_MS (60 * 60 * 1000) /* for a token, which wakes the request */
 
 /* Nothing is left to do for it. An approved request is kept until it is deleted: it says who has
  * used the token, and that it was judged. */
@@ -331,11 +332,14 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
                 nb_decision_wait_longer(record, record->waits_for);
                 return 1;
         }
-        /* After a restart, all that used their tokens are listed. */
         if ((!has_token && !is_pending && (record->is_judged || !record->is_seen_pending)) ||
             is_finished(record)) {
-                record->is_judged = true;
-                (void)leave_request(record);
+                /* After a restart, all that used their tokens are listed, so do not read them. But
+                 * the watch of the tokens may be behind. */
+                if (!record->is_judged && !record->is_gone)
+                        nb_decision_wait(record, NB_FACT_TOKEN, TOKEN_WAIT_MS);
+                else
+                        (void)leave_request(record);
                 return 1;
         }
         if (!is_pending && record->claimed_uid[0] && record->is_judged &&
