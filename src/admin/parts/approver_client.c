@@ -170,18 +170,37 @@ static void warn_of_misuse(struct nb_request_record *record, struct nb_plan *pla
 static void tell_of_approval(struct nb_request_record *record, struct nb_plan *plan,
                              const struct nb_node_request *request) {
         const struct nb_request_case facts = { .request = request };
+        const unsigned bit = 1U << NB_REASON_APPROVED_BY_OTHERS;
         char text[NB_REASON_TEXT_SIZE];
 
+        if (record->counted & bit)
+                return;
+        record->counted |= bit;
         (void)nb_reason_describe(NB_REASON_APPROVED_BY_OTHERS, &facts, text);
         nb_decision_tell(record, plan, NB_REASON_APPROVED_BY_OTHERS, NB_NONE, text);
         record->controller->metrics.n_approved_by_others++;
+}
+
+/* Whether the facts say nothing about the request. */
+static bool is_unclear(enum nb_reason reason) {
+        return reason == NB_REASON_POLICY_UNUSABLE || reason == NB_REASON_RECORD_UNUSABLE;
+}
+
+/* The Node exists because the request was approved, and the enrolled node may have been removed
+ * since. */
+static bool is_later(enum nb_reason reason, const struct nb_request_case *facts) {
+        const time_t approved = facts->request->approved;
+
+        return reason == NB_REASON_NODE_READY ||
+               (reason == NB_REASON_NODE_REMOVED && approved != 0 &&
+                facts->record->removed >= approved);
 }
 
 /*
  * Judges an approved request once. Who approved it is not what the condition says, which whoever
  * approves can write: this controller knows what it approved, and one that ran before, or the
  * command, has claimed the token of a node first. Only of other tokens, the text makes an approval
- * that is allowed one of ours. 0; 1 if the token does not allow it.
+ * that is allowed one of ours. 0; 1 if the token does not allow it, or that is not clear yet.
  */
 static int judge_approval(struct nb_request_record *record, struct nb_plan *plan,
                           const struct nb_node_request *request,
@@ -195,18 +214,22 @@ static int judge_approval(struct nb_request_record *record, struct nb_plan *plan
         if (r < 0)
                 return r;
         reason = nb_client_judge(&look.facts, NB_REASON_TOKEN_USED);
-        /* The Node exists because the request was approved. */
-        if (reason == NB_REASON_NODE_READY || reason == NB_REASON_TOKEN_MISSING ||
+        if (is_later(reason, &look.facts) || reason == NB_REASON_TOKEN_MISSING ||
             nb_reason_verdict(reason) == NB_VERDICT_IGNORE)
                 reason = NB_REASON_NONE;
-        record->is_judged = true;
-        if (token->node[0] ? record->is_by_others : !(reason == NB_REASON_NONE && is_named))
+        if (token->node[0] ? record->is_by_others
+                           : !is_named || (reason != NB_REASON_NONE && !is_unclear(reason)))
                 tell_of_approval(record, plan, request);
         if (claim == NB_CLAIM_OTHER || claim == NB_CLAIM_FOREIGN) {
                 look.facts.claimed_by = other->csr_name;
                 reason = claim == NB_CLAIM_OTHER ? NB_REASON_TOKEN_USED
                                                  : NB_REASON_TOKEN_CLAIM_FOREIGN;
         }
+        if (is_unclear(reason)) {
+                nb_decision_wait_longer(record, nb_reason_facts(reason));
+                return 1;
+        }
+        record->is_judged = true;
         if (reason != NB_REASON_NONE)
                 warn_of_misuse(record, plan, &look.facts, reason);
         return reason != NB_REASON_NONE;
