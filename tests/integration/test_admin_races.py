@@ -6,7 +6,7 @@ import pytest
 from common import faults, pki
 from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches, holder_of, silent
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, Served, controllers, cut_watches, holder_of, silent
 from .admin_serving import approval, put_node, put_policy, submit
 from .objects import PATIENCE
 
@@ -103,6 +103,25 @@ def test_a_controller_that_takes_over_gives_a_request_that_was_submitted_again_i
     cluster.issue("two")
     cluster.node("n1", created=2)
     cluster.await_revocation("aaaaaa")
+
+
+def test_a_request_that_is_deleted_while_it_is_judged_is_not_counted(api, cluster, start):
+    """Its token is missing. The request was read before, and the event of its deletion comes before the last answer."""
+    served, removed = Served(start), []
+
+    def count():
+        return served.metric('pending_requests{kind="client"}')
+
+    def remove(request):
+        if request.place.name.endswith("zzzzzz") and not removed:
+            until(lambda: count() == 1, "it is counted", PATIENCE)
+            api.objects.remove(f"{CSRS}/gone")
+            cluster.settle()
+            removed.append(request)
+    api.on("get secrets", remove)
+    served.controller.wait_line("is the leader")
+    cluster.request("gone", "n1", "zzzzzz")
+    until(lambda: removed and count() == 0, "it is not counted any more", PATIENCE)
 
 
 # The cleaner.

@@ -93,7 +93,8 @@ int nb_controller_take_request(struct nb_request_record *record, struct nb_plan 
 
         if (r < 0)
                 return r;
-        record->is_gone = r == 0 || strcmp(ret_request->uid, record->record.key) != 0;
+        /* Its deletion may have been seen since it was read. */
+        record->is_gone |= r == 0 || strcmp(ret_request->uid, record->record.key) != 0;
         if (record->is_gone)
                 return 0;
         if (!controller->deciders[record->kind]->is_wanted(controller, ret_request)) {

@@ -351,7 +351,8 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         uint64_t wait_ms = 0;
 
         /* It cannot be approved, so do not read it again. */
-        if (!has_token && is_pending && record->is_waiting && record->n_waits > 0) {
+        if (!has_token && is_pending && !record->is_gone && record->is_waiting &&
+            record->n_waits > 0) {
                 nb_decision_wait_longer(record, record->waits_for);
                 return 1;
         }
