@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap-admin controller: what happens while its calls wait for answers."""
 
+import time
+
 import pytest
 
 from common import faults, pki
 from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, Served, controllers, cut_watches, holder_of, silent
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, LEASES, SECRETS, Cluster, Served, controllers, cut_watches, holder_of, silent
 from .admin_serving import approval, put_node, put_policy, submit
 from .objects import PATIENCE
 
@@ -209,6 +211,40 @@ def test_invented_names_come_last_from_the_beginning(api, cluster, start):
     start()
     cluster.await_approval("machine", 60)
     assert count_reads(api, "a") < 100 and not early and len(api.seen("list secrets")) == 2
+
+
+def test_invented_names_come_last_again_after_the_policy_was_written(api, cluster, start):
+    """Each is judged at once, and then as before. All are due when the watch of the requests works again."""
+    key = pki.new_key()
+    cluster.token("aaaaaa", None, group=ENROLLED)
+    cluster.enroll("n1", key)
+    for number in range(300):
+        cluster.request(f"a{number}", f"invented{number}", key=KEY)
+    controller = start()
+
+    def are_judged(since):
+        """Reading the record of the node is a part of it."""
+        return len({request.place.name for request in api.seen("get secrets") if request.when >= since and "invented" in request.place.name}) == 300
+    until(lambda: are_judged(0), "each is judged", PATIENCE)
+    now = time.monotonic()
+    api.objects.put(admin.POLICY, metadata={"labels": {"changed": "yes"}})
+    until(lambda: are_judged(now), "each is judged again", PATIENCE)
+    failing = [True]
+    for verb in ("list", "watch"):
+        api.on(f"{verb} certificatesigningrequests", lambda request: INTERNAL(request) if failing else None)
+    cut_watches(api)
+    controller.wait_line("nothing is decided")
+
+    def lease():
+        return api.objects.look(f"{LEASES}/node-bootstrap-controller")
+    for _ in range(2):      # it renews the Lease, which takes longer than the first pauses
+        version = lease()["metadata"]["resourceVersion"]
+        until(lambda version=version: lease()["metadata"]["resourceVersion"] != version, "the Lease is renewed", PATIENCE)
+    pem, before = pki.sign_csr(pki.new_key(), pki.node_user("n1")), count_reads(api, "a")
+    cluster.request("machine", "n1", pem=pem + pki.prove(key, pem, "aaaaaa"))
+    failing.clear()
+    cluster.await_approval("machine", 60)
+    assert count_reads(api, "a") - before < 100
 
 
 def test_a_bound_token_has_one_turn_whatever_it_asks_for(api, cluster, start):

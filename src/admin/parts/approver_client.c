@@ -88,6 +88,10 @@ static int act(struct nb_request_record *record, struct nb_plan *plan,
         char text[NB_REASON_TEXT_SIZE];
 
         (void)nb_reason_describe(reason, facts, text);
+        /* Until the enrolled nodes change, when it has a turn among all others. */
+        record->work.is_last = reason == NB_REASON_NOT_ENROLLED ||
+                               reason == NB_REASON_PROOF_MISSING ||
+                               reason == NB_REASON_PROOF_INVALID;
         if (verdict == NB_VERDICT_APPROVE && facts->token->node[0] &&
             facts->claim == NB_CLAIM_NONE && !is_dry_run)
                 add_claim(record, plan, facts->token);
