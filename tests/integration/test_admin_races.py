@@ -8,7 +8,7 @@ import pytest
 from common import faults, pki
 from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, LEASES, SECRETS, Cluster, Served, controllers, cut_watches, holder_of, silent
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, LEASES, SECRETS, Cluster, Served, controllers, cut_watches, decisions, holder_of, silent
 from .admin_serving import approval, put_node, put_policy, submit
 from .objects import PATIENCE
 
@@ -298,10 +298,12 @@ def test_a_revocation_that_takes_long_delays_no_second_request(api, cluster, sta
 def approved(api, cluster, start):
     """A request whose approval was written. `api.on(APPROVAL)` may have a rule."""
     def await_approved(*options):
-        start(*options).wait_line("is the leader")
+        served = Served(start, *options)
+        served.controller.wait_line("is the leader")
         cluster.token("aaaaaa", "n1")
         cluster.request("one", "n1")
         cluster.await_approval("one")
+        return served
     return await_approved
 
 
@@ -359,7 +361,7 @@ LOST = {
 
 @pytest.mark.parametrize("is_issued", [False, True], ids=["issued later", "issued"])
 @pytest.mark.parametrize("case", LOST)
-def test_an_approval_whose_answer_is_lost_is_followed_by_the_revocation(api, cluster, approved, case, is_issued):
+def test_an_approval_whose_answer_is_lost_is_counted_and_followed_by_the_revocation(api, cluster, approved, case, is_issued):
     def approve(request):
         api.healthy(request)
         if is_issued:
@@ -367,12 +369,14 @@ def test_an_approval_whose_answer_is_lost_is_followed_by_the_revocation(api, clu
             cluster.node("n1", created=2)
         return LOST[case](request)
     api.on(APPROVAL, approve, times=1)
-    approved()
+    served = approved()
     if not is_issued:
         cluster.settle()
         cluster.issue("one")
         cluster.node("n1", created=2)
     cluster.await_revocation("aaaaaa")
+    served.controller.wait_line("approved CSR one: The bootstrap token aaaaaa may join as node n1")
+    until(lambda: served.metric(decisions("approved", "NodeBootstrapApproved")) == 1 + (not is_issued), "it is counted", PATIENCE)
 
 
 @pytest.mark.parametrize("is_again", [False, True], ids=["deleted", "submitted again"])

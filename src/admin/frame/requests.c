@@ -160,7 +160,7 @@ void nb_requests_on_object(void *userdata, struct nb_json *object, enum nb_chang
                 delete_request(record);
         else if (!is_known && record->work.slot)
                 record->work.is_changed = true;
-        else if (!is_known)
+        else if (!is_known && !record->is_unanswered)
                 nb_controller_drop_request(record);
 }
 

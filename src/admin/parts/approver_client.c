@@ -413,6 +413,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                 r = nb_controller_take_request(record, plan, &request, f);
         if (r < 0)
                 return r;
+        nb_decision_confirm(record, &request);
         /* It is not for this controller any more, or was deleted before it was approved. */
         if (r == 0 &&
             (record->is_gone ? record->state == NB_CSR_STATE_PENDING && !record->claimed_uid[0]

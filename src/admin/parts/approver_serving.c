@@ -47,6 +47,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                 snprintf(request.flaw, sizeof(request.flaw), "its name is not usable");
         if (r < 0)
                 return r;
+        nb_decision_confirm(record, &request);
         if (r == 0) {
                 record->is_over = true;
                 return 0;

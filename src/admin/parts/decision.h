@@ -35,6 +35,9 @@ void nb_decision_make(struct nb_request_record *record, struct nb_plan *plan,
 int nb_decision_written(struct nb_request_record *record, struct nb_plan *plan,
                         const struct nb_admin_call *call, int r, struct nb_failure *f);
 
+/* Carries on after an approval whose answer was lost, if the request as it was read has it. */
+void nb_decision_confirm(struct nb_request_record *record, const struct nb_node_request *request);
+
 enum nb_pause {
         NB_PAUSE_LONG,    /* only the request, its token or an administrator can change this */
         NB_PAUSE_GROWING, /* something else may change */
