@@ -44,6 +44,14 @@ def test_an_approval_whose_answer_is_lost_is_logged(api, run):
     run().wait_line("approved CSR good: ")
 
 
+def test_a_name_that_is_too_long_is_what_is_wrong(api, run):
+    put_node(api, "10.0.0.5", NODE)
+    submit(api, "x" * 300, "10.0.0.5", NODE)
+    run()
+    [message] = api.objects.wait(lambda: [event["message"] for event in api.objects.all(EVENTS)])
+    assert message == "the serving certificate is not approved: its name is not usable"
+
+
 def test_without_a_usable_policy_nothing_is_approved(api, run):
     api.objects.remove(POLICY)
     put_node(api, "10.0.0.5")

@@ -392,18 +392,6 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         return 0;
 }
 
-/* Of a request that cannot be read by its name, or is gone: what was seen of it. */
-static void copy_record(const struct nb_request_record *record,
-                        struct nb_node_request *ret_request) {
-        ret_request->kind = record->kind;
-        ret_request->created = record->created;
-        ret_request->is_in_bound_group = record->is_in_bound_group;
-        ret_request->is_in_enrolled_group = record->is_in_enrolled_group;
-        memcpy(ret_request->token_id, record->token_id, sizeof(ret_request->token_id));
-        snprintf(ret_request->node, sizeof(ret_request->node), "%s", record->node);
-        snprintf(ret_request->flaw, sizeof(ret_request->flaw), "its name is not usable");
-}
-
 static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                          struct nb_failure *f) {
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
@@ -422,7 +410,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                 return 0;
         }
         if (r == 0)
-                copy_record(record, &request);
+                nb_decision_copy(record, &request);
         return record->state == NB_CSR_STATE_PENDING && !record->is_gone
                        ? decide_request(record, plan, &request, f)
                        : follow_request(record, plan, &request, f);

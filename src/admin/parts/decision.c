@@ -126,6 +126,16 @@ void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, un
 
 /* --- Decisions --- */
 
+void nb_decision_copy(const struct nb_request_record *record, struct nb_node_request *ret_request) {
+        ret_request->kind = record->kind;
+        ret_request->created = record->created;
+        ret_request->is_in_bound_group = record->is_in_bound_group;
+        ret_request->is_in_enrolled_group = record->is_in_enrolled_group;
+        memcpy(ret_request->token_id, record->token_id, sizeof(ret_request->token_id));
+        snprintf(ret_request->node, sizeof(ret_request->node), "%s", record->node);
+        snprintf(ret_request->flaw, sizeof(ret_request->flaw), "its name is not usable");
+}
+
 void nb_decision_make(struct nb_request_record *record, struct nb_plan *plan,
                       const struct nb_node_request *request, unsigned reason, const char *text) {
         char message[EVENT_TEXT_MAX];

@@ -26,6 +26,9 @@ bool nb_event_is_written(const struct nb_admin_call *call, int r, struct nb_fail
 void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, unsigned reason,
                       enum nb_code code, const char *text);
 
+/* Sets what was seen of a request that cannot be read by its name, or is gone. */
+void nb_decision_copy(const struct nb_request_record *record, struct nb_node_request *ret_request);
+
 /* Approves the request as it was read, or denies it; with --dry-run, only tells people. */
 void nb_decision_make(struct nb_request_record *record, struct nb_plan *plan,
                       const struct nb_node_request *request, unsigned reason, const char *text);
