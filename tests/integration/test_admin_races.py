@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap-admin controller: what happens while its calls wait for answers."""
 
+import time
+
 import pytest
 
 from common import faults, pki
+from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, SECRETS, Cluster, controllers, cut_watches
+from .admin_cluster import APPROVAL, CSRS, ENROLLED, INTERNAL, LEASES, SECRETS, Cluster, Served, controllers, cut_watches, decisions, holder_of, silent
 from .admin_serving import approval, put_node, put_policy, submit
+from .objects import PATIENCE
 
 
 KEY = pki.new_key()
@@ -103,6 +107,25 @@ def test_a_controller_that_takes_over_gives_a_request_that_was_submitted_again_i
     cluster.await_revocation("aaaaaa")
 
 
+def test_a_request_that_is_deleted_while_it_is_judged_is_not_counted(api, cluster, start):
+    """Its token is missing. The request was read before, and the event of its deletion comes before the last answer."""
+    served, removed = Served(start), []
+
+    def count():
+        return served.metric('pending_requests{kind="client"}')
+
+    def remove(request):
+        if request.place.name.endswith("zzzzzz") and not removed:
+            until(lambda: count() == 1, "it is counted", PATIENCE)
+            api.objects.remove(f"{CSRS}/gone")
+            cluster.settle()
+            removed.append(request)
+    api.on("get secrets", remove)
+    served.controller.wait_line("is the leader")
+    cluster.request("gone", "n1", "zzzzzz")
+    until(lambda: removed and count() == 0, "it is not counted any more", PATIENCE)
+
+
 # The cleaner.
 
 
@@ -190,6 +213,40 @@ def test_invented_names_come_last_from_the_beginning(api, cluster, start):
     assert count_reads(api, "a") < 100 and not early and len(api.seen("list secrets")) == 2
 
 
+def test_invented_names_come_last_again_after_the_policy_was_written(api, cluster, start):
+    """Each is judged at once, and then as before. All are due when the watch of the requests works again."""
+    key = pki.new_key()
+    cluster.token("aaaaaa", None, group=ENROLLED)
+    cluster.enroll("n1", key)
+    for number in range(300):
+        cluster.request(f"a{number}", f"invented{number}", key=KEY)
+    controller = start()
+
+    def are_judged(since):
+        """Reading the record of the node is a part of it."""
+        return len({request.place.name for request in api.seen("get secrets") if request.when >= since and "invented" in request.place.name}) == 300
+    until(lambda: are_judged(0), "each is judged", PATIENCE)
+    now = time.monotonic()
+    api.objects.put(admin.POLICY, metadata={"labels": {"changed": "yes"}})
+    until(lambda: are_judged(now), "each is judged again", PATIENCE)
+    failing = [True]
+    for verb in ("list", "watch"):
+        api.on(f"{verb} certificatesigningrequests", lambda request: INTERNAL(request) if failing else None)
+    cut_watches(api)
+    controller.wait_line("nothing is decided")
+
+    def lease():
+        return api.objects.look(f"{LEASES}/node-bootstrap-controller")
+    for _ in range(2):      # it renews the Lease, which takes longer than the first pauses
+        version = lease()["metadata"]["resourceVersion"]
+        until(lambda version=version: lease()["metadata"]["resourceVersion"] != version, "the Lease is renewed", PATIENCE)
+    pem, before = pki.sign_csr(pki.new_key(), pki.node_user("n1")), count_reads(api, "a")
+    cluster.request("machine", "n1", pem=pem + pki.prove(key, pem, "aaaaaa"))
+    failing.clear()
+    cluster.await_approval("machine", 60)
+    assert count_reads(api, "a") - before < 100
+
+
 def test_a_bound_token_has_one_turn_whatever_it_asks_for(api, cluster, start):
     cluster.token("aaaaaa", "n1")
     for number in range(300):
@@ -241,10 +298,12 @@ def test_a_revocation_that_takes_long_delays_no_second_request(api, cluster, sta
 def approved(api, cluster, start):
     """A request whose approval was written. `api.on(APPROVAL)` may have a rule."""
     def await_approved(*options):
-        start(*options).wait_line("is the leader")
+        served = Served(start, *options)
+        served.controller.wait_line("is the leader")
         cluster.token("aaaaaa", "n1")
         cluster.request("one", "n1")
         cluster.await_approval("one")
+        return served
     return await_approved
 
 
@@ -257,6 +316,28 @@ def test_a_token_that_the_watch_does_not_show_is_revoked(api, cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
     cluster.await_approval("one")
+    cluster.issue("one")
+    cluster.await_revocation("aaaaaa")
+
+
+def test_a_token_that_the_watch_shows_late_is_claimed_for_a_request_that_was_approved_at_once(api, cluster, start):
+    """It is not known when the request is looked at. The other request, whose token is missing, is looked at later."""
+    start("--grace=1s").wait_line("is the leader")
+    cluster.request("fence", "n2", "zzzzzz")
+    cluster.await_event("fence", "TokenMissing")
+    hidden, before = [silent(api)], len(api.seen("watch secrets"))
+    api.on("watch secrets", lambda request: hidden[0](request) if hidden else None)
+    cut_watches(api)
+    until(lambda: len(api.seen("watch secrets")) >= before + 2, "the watches are silent", PATIENCE)
+    cluster.token("aaaaaa", "n1")
+    csr = cluster.request("one", "n1", approved=True)
+    cluster.request("fence", "n2", "zzzzzz", approved=True)
+    cluster.await_event("fence", "ApprovedByOthers")
+    assert cluster.holder("aaaaaa") is None
+    hidden.clear()
+    cut_watches(api)
+    api.objects.wait(lambda: cluster.holder("aaaaaa") == holder_of(csr))
+    cluster.await_event("one", "ApprovedByOthers")
     cluster.issue("one")
     cluster.await_revocation("aaaaaa")
 
@@ -280,7 +361,7 @@ LOST = {
 
 @pytest.mark.parametrize("is_issued", [False, True], ids=["issued later", "issued"])
 @pytest.mark.parametrize("case", LOST)
-def test_an_approval_whose_answer_is_lost_is_followed_by_the_revocation(api, cluster, approved, case, is_issued):
+def test_an_approval_whose_answer_is_lost_is_counted_and_followed_by_the_revocation(api, cluster, approved, case, is_issued):
     def approve(request):
         api.healthy(request)
         if is_issued:
@@ -288,12 +369,14 @@ def test_an_approval_whose_answer_is_lost_is_followed_by_the_revocation(api, clu
             cluster.node("n1", created=2)
         return LOST[case](request)
     api.on(APPROVAL, approve, times=1)
-    approved()
+    served = approved()
     if not is_issued:
         cluster.settle()
         cluster.issue("one")
         cluster.node("n1", created=2)
     cluster.await_revocation("aaaaaa")
+    served.controller.wait_line("approved CSR one: The bootstrap token aaaaaa may join as node n1")
+    until(lambda: served.metric(decisions("approved", "NodeBootstrapApproved")) == 1 + (not is_issued), "it is counted", PATIENCE)
 
 
 @pytest.mark.parametrize("is_again", [False, True], ids=["deleted", "submitted again"])

@@ -6,7 +6,7 @@ import pytest
 from common import faults, pki
 from common.csrs import timestamp
 from . import admin
-from .admin_cluster import POLICY, Cluster
+from .admin_cluster import APPROVAL, POLICY, Cluster
 from .admin_serving import CSRS, EVENTS, NODE, approval, event, put_node, put_policy, submit
 
 
@@ -31,6 +31,25 @@ def test_a_request_is_approved_as_it_was_read(api, run):
     [patch] = api.seen("patch certificatesigningrequests/approval")
     metadata = patch.json()["metadata"]
     assert metadata["uid"] == api.objects.look(f"{CSRS}/good")["metadata"]["uid"] and metadata["resourceVersion"]
+
+
+def test_an_approval_whose_answer_is_lost_is_logged(api, run):
+    put_node(api, "10.0.0.5", NODE)
+    submit(api, "good", "10.0.0.5", NODE)
+
+    def approve(request):
+        api.healthy(request)
+        return faults.hang_up_instead(request)
+    api.on(APPROVAL, approve, times=1)
+    run().wait_line("approved CSR good: ")
+
+
+def test_a_name_that_is_too_long_is_what_is_wrong(api, run):
+    put_node(api, "10.0.0.5", NODE)
+    submit(api, "x" * 300, "10.0.0.5", NODE)
+    run()
+    [message] = api.objects.wait(lambda: [event["message"] for event in api.objects.all(EVENTS)])
+    assert message == "the serving certificate is not approved: its name is not usable"
 
 
 def test_without_a_usable_policy_nothing_is_approved(api, run):

@@ -8,7 +8,8 @@ import urllib.parse
 import pytest
 
 from common import faults, pki
-from .admin_cluster import CSRS, ENROLLED, EVENTS, LEASES, Cluster, controllers, cut_watches, holder_of
+from common.csrs import timestamp
+from .admin_cluster import BOUND, CSRS, ENROLLED, EVENTS, LEASES, Cluster, controllers, cut_watches, holder_of
 
 ENROLLED_KEY = pki.new_key()
 
@@ -66,6 +67,26 @@ def test_somebody_else_approved_a_request_of_an_enrolled_token(cluster, start):
     assert {event["involvedObject"]["name"] for event in others} == {"thief", "stranger"}
 
 
+@pytest.mark.parametrize("way", ["issued", "deleted"])
+@pytest.mark.parametrize("group", [ENROLLED, BOUND])
+def test_a_request_without_a_node_does_not_use_up_a_token_without_a_node(api, cluster, start, group, way):
+    """The token is a fleet's, or lacks its annotation. The one of the fence shows that the grace period is over."""
+    cluster.token("eeeeee", None, group=group)
+    start("--grace=1s").wait_line("is the leader")
+    pem = pki.sign_csr(pki.new_key(), "system:node:Not_A_Node", [pki.NODES])
+    cluster.request("odd", None, "eeeeee", pem=pem, approved=True)
+    cluster.await_event("odd", "RequestMalformed")
+    assert cluster.holder("eeeeee") is None
+    if way == "issued":
+        cluster.issue("odd")
+    else:
+        api.objects.remove(f"{CSRS}/odd")
+    fence = cluster.settle()
+    cluster.issue("fence")
+    cluster.await_revocation(fence)
+    assert cluster.exists("eeeeee") and cluster.holder("eeeeee") is None
+
+
 # Theft is told.
 
 
@@ -106,6 +127,53 @@ def test_a_token_that_was_revoked_after_another_use_is_reported(cluster, start, 
     time.sleep(2.5)         # TOKEN_LAG_MS of requests.c: for so long, the removed request is remembered, since its token may only seem to be missing
     cluster.request("again", "n1")
     cluster.await_event("again", "TokenMissing")
+
+
+def test_an_approval_is_told_although_the_same_reason_was_told_before(api, cluster, start):
+    controller = start()
+    controller.wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.request("thief", "n2")
+    cluster.await_event("thief", "TokenForAnotherNode")
+    cluster.request("thief", "n2", approved=True)
+    controller.wait_line("CSR thief: Somebody else approved this request. ")
+    api.objects.wait(lambda: [event for event in cluster.await_event("thief", "TokenForAnotherNode") if "Somebody else" in event["message"]])
+
+
+@pytest.mark.parametrize("seconds", [-5, 5])
+def test_only_a_removal_before_the_approval_makes_it_a_misuse(api, cluster, start, seconds):
+    """The controller that approved the request is gone, and so is the key."""
+    cluster.token("eeeeee", None, group=ENROLLED, created=-60)
+    cluster.record("n1", node="n1", removed=timestamp(seconds))
+    cluster.request("one", "n1", "eeeeee", approved="NodeBootstrapApproved", created=-10)
+    controller = start()
+    cluster.settle_tokens()
+    told = {event["reason"] for event in api.objects.all(EVENTS) if event["involvedObject"]["name"] == "one"}
+    assert told == ({"NodeRemoved", "ApprovedByOthers"} if seconds < 0 else set())
+    assert bool([line for line in controller.lines if "Somebody else" in line]) == (seconds < 0)
+
+
+@pytest.mark.parametrize("what", ["policy", "record"])
+def test_an_approval_is_judged_when_the_limits_are_known(api, cluster, start, what):
+    """They cannot be read when the controller starts."""
+    cluster.token("eeeeee", None, group=ENROLLED)
+    pem = pki.sign_csr(pki.new_key(), pki.node_user("n1"), [pki.NODES])
+    cluster.request("good", "n1", "eeeeee", pem=pem + pki.prove(ENROLLED_KEY, pem, "eeeeee"), approved="NodeBootstrapApproved")
+    cluster.request("posing", "n1", "eeeeee", approved="NodeBootstrapApproved")
+    cluster.request("thief", "n1", "eeeeee", approved=True)
+    cluster.enroll("n1", ENROLLED_KEY, **{"unknown": "key"} if what == "record" else {})
+    if what == "policy":
+        cluster.policy(requireproof="true")
+    start()
+    cluster.await_event("thief", "ApprovedByOthers")
+    cluster.policy()
+    cluster.enroll("n1", ENROLLED_KEY)
+    for name in "posing", "thief":
+        cluster.await_event(name, "AttestationMissing")
+        cluster.await_event(name, "ApprovedByOthers")
+    cluster.settle()
+    told = sorted((event["involvedObject"]["name"], event["reason"]) for event in api.objects.all(EVENTS))
+    assert told == [(name, reason) for name in ("posing", "thief") for reason in ("ApprovedByOthers", "AttestationMissing")]
 
 
 # A bound token is used once, also when people help.

@@ -71,6 +71,7 @@ struct nb_request_record {
         bool is_in_bound_group, is_in_enrolled_group;
         bool is_own;          /* this controller approved it */
         bool is_approving;    /* the answer to the approval is awaited */
+        bool is_unanswered;   /* there was no answer, or another one: it may have been written */
         bool is_seen_pending; /* so its approval was seen, too */
         bool is_judged;       /* once it was approved: whether its token allows that */
         bool is_over;         /* the record is freed when the work has ended */

@@ -72,6 +72,8 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
                 record->grace.issued_ms = nb_now_ms();
         memcpy(record->key, request->facts.key, sizeof(record->key));
         if (is_decided) {
+                /* What is wrong with it is told again: somebody may approve it nevertheless. */
+                memset(record->reports, 0, sizeof(record->reports));
                 nb_request_link(record);
                 nb_queue_remove(&record->controller->queue, &record->work);
                 (void)set_flow(record, request);
@@ -91,7 +93,8 @@ int nb_controller_take_request(struct nb_request_record *record, struct nb_plan 
 
         if (r < 0)
                 return r;
-        record->is_gone = r == 0 || strcmp(ret_request->uid, record->record.key) != 0;
+        /* Its deletion may have been seen since it was read. */
+        record->is_gone |= r == 0 || strcmp(ret_request->uid, record->record.key) != 0;
         if (record->is_gone)
                 return 0;
         if (!controller->deciders[record->kind]->is_wanted(controller, ret_request)) {
@@ -157,7 +160,7 @@ void nb_requests_on_object(void *userdata, struct nb_json *object, enum nb_chang
                 delete_request(record);
         else if (!is_known && record->work.slot)
                 record->work.is_changed = true;
-        else if (!is_known)
+        else if (!is_known && !record->is_unanswered)
                 nb_controller_drop_request(record);
 }
 

@@ -11,6 +11,7 @@
  *                 needs the token to fetch the certificate; then revoke the token
  */
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,7 @@
 
 /* A request whose claim comes before the event of the request: the watch may be behind. */
 #define ADOPTION_LAG_MS 2000
+#define TOKEN_WAIT_MS (60 * 60 * 1000) /* for a token, which wakes the request */
 
 /* Nothing is left to do for it. An approved request is kept until it is deleted: it says who has
  * used the token, and that it was judged. */
@@ -66,8 +68,10 @@ static const struct nb_request_record *find_approved(const struct nb_request_rec
         return NULL;
 }
 
+/* A shared token is never claimed, and therefore never revoked. */
 static void add_claim(struct nb_request_record *record, struct nb_plan *plan,
                       const struct nb_bootstrap_token *token) {
+        assert(token->node[0]);
         memcpy(record->claiming_uid, token->uid, sizeof(record->claiming_uid));
         nb_claim_add(plan, token, record->name, record->key);
 }
@@ -84,6 +88,10 @@ static int act(struct nb_request_record *record, struct nb_plan *plan,
         char text[NB_REASON_TEXT_SIZE];
 
         (void)nb_reason_describe(reason, facts, text);
+        /* Until the enrolled nodes change, when it has a turn among all others. */
+        record->work.is_last = reason == NB_REASON_NOT_ENROLLED ||
+                               reason == NB_REASON_PROOF_MISSING ||
+                               reason == NB_REASON_PROOF_INVALID;
         if (verdict == NB_VERDICT_APPROVE && facts->token->node[0] &&
             facts->claim == NB_CLAIM_NONE && !is_dry_run)
                 add_claim(record, plan, facts->token);
@@ -140,6 +148,7 @@ static int revoke_token(struct nb_request_record *record, struct nb_plan *plan,
                         const struct nb_bootstrap_token *token) {
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
 
+        assert(token->node[0] || (token->flaw && !strcmp(record->claimed_uid, token->uid)));
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", record->token_id);
         if (record->controller->settings.is_dry_run)
                 nb_log(LOG_INFO, NB_NONE, "dry run: token %s of node %s would be revoked",
@@ -165,18 +174,37 @@ static void warn_of_misuse(struct nb_request_record *record, struct nb_plan *pla
 static void tell_of_approval(struct nb_request_record *record, struct nb_plan *plan,
                              const struct nb_node_request *request) {
         const struct nb_request_case facts = { .request = request };
+        const unsigned bit = 1U << NB_REASON_APPROVED_BY_OTHERS;
         char text[NB_REASON_TEXT_SIZE];
 
+        if (record->counted & bit)
+                return;
+        record->counted |= bit;
         (void)nb_reason_describe(NB_REASON_APPROVED_BY_OTHERS, &facts, text);
         nb_decision_tell(record, plan, NB_REASON_APPROVED_BY_OTHERS, NB_NONE, text);
         record->controller->metrics.n_approved_by_others++;
+}
+
+/* Whether the facts say nothing about the request. */
+static bool is_unclear(enum nb_reason reason) {
+        return reason == NB_REASON_POLICY_UNUSABLE || reason == NB_REASON_RECORD_UNUSABLE;
+}
+
+/* The Node exists because the request was approved, and the enrolled node may have been removed
+ * since. */
+static bool is_later(enum nb_reason reason, const struct nb_request_case *facts) {
+        const time_t approved = facts->request->approved;
+
+        return reason == NB_REASON_NODE_READY ||
+               (reason == NB_REASON_NODE_REMOVED && approved != 0 &&
+                facts->record->removed >= approved);
 }
 
 /*
  * Judges an approved request once. Who approved it is not what the condition says, which whoever
  * approves can write: this controller knows what it approved, and one that ran before, or the
  * command, has claimed the token of a node first. Only of other tokens, the text makes an approval
- * that is allowed one of ours. 0; 1 if the token does not allow it.
+ * that is allowed one of ours. 0; 1 if the token does not allow it, or that is not clear yet.
  */
 static int judge_approval(struct nb_request_record *record, struct nb_plan *plan,
                           const struct nb_node_request *request,
@@ -190,18 +218,22 @@ static int judge_approval(struct nb_request_record *record, struct nb_plan *plan
         if (r < 0)
                 return r;
         reason = nb_client_judge(&look.facts, NB_REASON_TOKEN_USED);
-        /* The Node exists because the request was approved. */
-        if (reason == NB_REASON_NODE_READY || reason == NB_REASON_TOKEN_MISSING ||
+        if (is_later(reason, &look.facts) || reason == NB_REASON_TOKEN_MISSING ||
             nb_reason_verdict(reason) == NB_VERDICT_IGNORE)
                 reason = NB_REASON_NONE;
-        record->is_judged = true;
-        if (token->node[0] ? record->is_by_others : !(reason == NB_REASON_NONE && is_named))
+        if (token->node[0] ? record->is_by_others
+                           : !is_named || (reason != NB_REASON_NONE && !is_unclear(reason)))
                 tell_of_approval(record, plan, request);
         if (claim == NB_CLAIM_OTHER || claim == NB_CLAIM_FOREIGN) {
                 look.facts.claimed_by = other->csr_name;
                 reason = claim == NB_CLAIM_OTHER ? NB_REASON_TOKEN_USED
                                                  : NB_REASON_TOKEN_CLAIM_FOREIGN;
         }
+        if (is_unclear(reason)) {
+                nb_decision_wait_longer(record, nb_reason_facts(reason));
+                return 1;
+        }
+        record->is_judged = true;
         if (reason != NB_REASON_NONE)
                 warn_of_misuse(record, plan, &look.facts, reason);
         return reason != NB_REASON_NONE;
@@ -269,8 +301,10 @@ static int follow_request(struct nb_request_record *record, struct nb_plan *plan
 
         if (r < 0)
                 return r;
-        /* Kubernetes accepts a token that has a flaw. */
-        is_flawed = r == 0 && token.flaw && !token.is_being_deleted && record->claimed_uid[0];
+        /* Kubernetes accepts a token that has a flaw. This one had a node when it was claimed,
+         * unless somebody has made it a shared one since. */
+        is_flawed = r == 0 && token.flaw && !token.is_being_deleted && record->claimed_uid[0] &&
+                    !nb_list_has(token.groups, NB_TOKEN_GROUP_ENROLLED);
         if (r == 0 && !is_flawed) {
                 if (!record->is_judged && !record->is_gone && record->is_seen_pending &&
                     !request->is_approved_by_controller && !request->is_approved_by_command)
@@ -284,8 +318,9 @@ static int follow_request(struct nb_request_record *record, struct nb_plan *plan
             (record->is_gone && find_approved(record, &token, true)))
                 return leave_request(record);
         /* Whatever else is wrong with it, the request has used the token, if that is for this node.
-         * It must not use up the token of another one. */
-        is_for_node = is_flawed || strcmp(token.node, record->node) == 0;
+         * It must not use up the token of another one, or a shared token: a request without a node
+         * is not for a token without one. */
+        is_for_node = is_flawed || (token.node[0] && strcmp(token.node, record->node) == 0);
         claim = claim_afterwards(record, plan, &token, is_for_node, &other, f);
         if (claim <= 0)
                 return claim;
@@ -320,15 +355,19 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         uint64_t wait_ms = 0;
 
         /* It cannot be approved, so do not read it again. */
-        if (!has_token && is_pending && record->is_waiting && record->n_waits > 0) {
+        if (!has_token && is_pending && !record->is_gone && record->is_waiting &&
+            record->n_waits > 0) {
                 nb_decision_wait_longer(record, record->waits_for);
                 return 1;
         }
-        /* After a restart, all that used their tokens are listed. */
         if ((!has_token && !is_pending && (record->is_judged || !record->is_seen_pending)) ||
             is_finished(record)) {
-                record->is_judged = true;
-                (void)leave_request(record);
+                /* After a restart, all that used their tokens are listed, so do not read them. But
+                 * the watch of the tokens may be behind. */
+                if (!record->is_judged && !record->is_gone)
+                        nb_decision_wait(record, NB_FACT_TOKEN, TOKEN_WAIT_MS);
+                else
+                        (void)leave_request(record);
                 return 1;
         }
         if (!is_pending && record->claimed_uid[0] && record->is_judged &&
@@ -353,18 +392,6 @@ static int begin_request(struct nb_request_record *record, struct nb_plan *plan)
         return 0;
 }
 
-/* Of a request that cannot be read by its name, or is gone: what was seen of it. */
-static void copy_record(const struct nb_request_record *record,
-                        struct nb_node_request *ret_request) {
-        ret_request->kind = record->kind;
-        ret_request->created = record->created;
-        ret_request->is_in_bound_group = record->is_in_bound_group;
-        ret_request->is_in_enrolled_group = record->is_in_enrolled_group;
-        memcpy(ret_request->token_id, record->token_id, sizeof(ret_request->token_id));
-        snprintf(ret_request->node, sizeof(ret_request->node), "%s", record->node);
-        snprintf(ret_request->flaw, sizeof(ret_request->flaw), "its name is not usable");
-}
-
 static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                          struct nb_failure *f) {
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
@@ -374,6 +401,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                 r = nb_controller_take_request(record, plan, &request, f);
         if (r < 0)
                 return r;
+        nb_decision_confirm(record, &request);
         /* It is not for this controller any more, or was deleted before it was approved. */
         if (r == 0 &&
             (record->is_gone ? record->state == NB_CSR_STATE_PENDING && !record->claimed_uid[0]
@@ -382,7 +410,7 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
                 return 0;
         }
         if (r == 0)
-                copy_record(record, &request);
+                nb_decision_copy(record, &request);
         return record->state == NB_CSR_STATE_PENDING && !record->is_gone
                        ? decide_request(record, plan, &request, f)
                        : follow_request(record, plan, &request, f);

@@ -44,9 +44,10 @@ static int judge_request(struct nb_request_record *record, struct nb_plan *plan,
         if (plan->reads[NB_READ_REQUEST].method)
                 r = nb_controller_take_request(record, plan, &request, f);
         else
-                snprintf(request.flaw, sizeof(request.flaw), "its name is not usable");
+                nb_decision_copy(record, &request);
         if (r < 0)
                 return r;
+        nb_decision_confirm(record, &request);
         if (r == 0) {
                 record->is_over = true;
                 return 0;

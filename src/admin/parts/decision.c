@@ -126,6 +126,16 @@ void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, un
 
 /* --- Decisions --- */
 
+void nb_decision_copy(const struct nb_request_record *record, struct nb_node_request *ret_request) {
+        ret_request->kind = record->kind;
+        ret_request->created = record->created;
+        ret_request->is_in_bound_group = record->is_in_bound_group;
+        ret_request->is_in_enrolled_group = record->is_in_enrolled_group;
+        memcpy(ret_request->token_id, record->token_id, sizeof(ret_request->token_id));
+        snprintf(ret_request->node, sizeof(ret_request->node), "%s", record->node);
+        snprintf(ret_request->flaw, sizeof(ret_request->flaw), "its name is not usable");
+}
+
 void nb_decision_make(struct nb_request_record *record, struct nb_plan *plan,
                       const struct nb_node_request *request, unsigned reason, const char *text) {
         char message[EVENT_TEXT_MAX];
@@ -146,6 +156,14 @@ void nb_decision_make(struct nb_request_record *record, struct nb_plan *plan,
                             nb_controller_reason(record->kind, reason), text);
 }
 
+static void note_approval(struct nb_request_record *record) {
+        _cleanup_(nb_freep) char *text = TAKE(record->text);
+
+        nb_metrics_decide(record, 0);
+        nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name, text ? text : "");
+        nb_controller_note_approval(record);
+}
+
 int nb_decision_written(struct nb_request_record *record, struct nb_plan *plan,
                         const struct nb_admin_call *call, int r, struct nb_failure *f) {
         _cleanup_(nb_freep) char *text = NULL;
@@ -155,17 +173,22 @@ int nb_decision_written(struct nb_request_record *record, struct nb_plan *plan,
         if (strcmp(call->method, "PATCH") != 0)
                 return r;
         record->is_approving = false;
-        text = TAKE(record->text);
+        record->is_unanswered = record->decision == 0 && (r < 0 || r >= 300);
         if (r < 0 || r >= 300)
                 return r < 0 ? r : -EAGAIN;
-        nb_metrics_decide(record, record->decision);
         if (record->decision == 0) {
-                nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name,
-                       text ? text : "");
-                nb_controller_note_approval(record);
-        } else
-                nb_decision_tell(record, plan, record->decision, NB_ADMIN_DENIED, text ? text : "");
+                note_approval(record);
+                return 0;
+        }
+        text = TAKE(record->text);
+        nb_metrics_decide(record, record->decision);
+        nb_decision_tell(record, plan, record->decision, NB_ADMIN_DENIED, text ? text : "");
         return 0;
+}
+
+void nb_decision_confirm(struct nb_request_record *record, const struct nb_node_request *request) {
+        if (TAKE(record->is_unanswered) && request->is_approved_by_controller)
+                note_approval(record);
 }
 
 void nb_decision_leave(struct nb_request_record *record, struct nb_plan *plan, unsigned reason,

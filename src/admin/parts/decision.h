@@ -26,6 +26,9 @@ bool nb_event_is_written(const struct nb_admin_call *call, int r, struct nb_fail
 void nb_decision_tell(struct nb_request_record *record, struct nb_plan *plan, unsigned reason,
                       enum nb_code code, const char *text);
 
+/* Sets what was seen of a request that cannot be read by its name, or is gone. */
+void nb_decision_copy(const struct nb_request_record *record, struct nb_node_request *ret_request);
+
 /* Approves the request as it was read, or denies it; with --dry-run, only tells people. */
 void nb_decision_make(struct nb_request_record *record, struct nb_plan *plan,
                       const struct nb_node_request *request, unsigned reason, const char *text);
@@ -34,6 +37,9 @@ void nb_decision_make(struct nb_request_record *record, struct nb_plan *plan,
  * without a failure if the request was written since. */
 int nb_decision_written(struct nb_request_record *record, struct nb_plan *plan,
                         const struct nb_admin_call *call, int r, struct nb_failure *f);
+
+/* Carries on after an approval whose answer was lost, if the request as it was read has it. */
+void nb_decision_confirm(struct nb_request_record *record, const struct nb_node_request *request);
 
 enum nb_pause {
         NB_PAUSE_LONG,    /* only the request, its token or an administrator can change this */
