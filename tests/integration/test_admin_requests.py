@@ -326,6 +326,26 @@ def test_a_requestor_that_the_policy_lists_is_to_be_checked(api, user):
     assert api.run("requests", "approve", "csr-1").returncode == 0 and api.run("requests", "approve", "csr-2").returncode == api.run("requests", "approve", "csr-3").returncode == 65
 
 
+@pytest.mark.parametrize("missing, reason", [
+    ("proof", "AttestationMissing"), ("record", "NotEnrolled"), ("usable record", "RecordUnusable"), ("free name", "NodeReady"), (None, "check"),
+])
+def test_a_listed_requestor_needs_what_the_policy_and_the_record_require(api, missing, reason):
+    """It only needs no token: otherwise whoever may submit requests could take an enrolled node over."""
+    cluster, key = Cluster(api), pki.new_key()
+    cluster.policy(requireProof="true", requestors="joiner")
+    if missing == "usable record":
+        cluster.record("worker-1", node="worker-2")
+    elif missing != "record":
+        cluster.enroll("worker-1", key)
+    if missing == "free name":
+        cluster.node("worker-1")
+    pem = pki.sign_csr(pki.new_key(), pki.node_user("worker-1"), [pki.NODES])
+    put_csr(api, username="joiner", request=pem if missing == "proof" else pem + pki.prove(key, pem, ""))
+    assert api.run("requests", "list", "--output=name", f"--reason={reason}").stdout.split() == ["csr-1"]
+    done = api.run("requests", "approve", "csr-1")
+    assert (done.returncode, len(conditions(api))) == ((65, 0) if missing else (0, 1)), done.stderr
+
+
 def test_a_failure_belongs_to_its_row(api):
     """The others are shown, and the status says that one is not known."""
     put_token(api)
