@@ -248,6 +248,29 @@ def test_a_selection_is_never_forced(api):
     assert done.returncode == 65 and "csr-2: FORGED?" in done.stderr and conditions(api) == conditions(api, "csr-2") == []
 
 
+@pytest.mark.parametrize("words", [[f"--token={TOKEN}", "--expect=2"], ["thief", "machine"], ["machine", "thief"]], ids=["selected", "named", "reversed"])
+def test_two_keys_of_one_token_are_not_decided_on_together(api, words):
+    """Otherwise the one that submitted its request first would get the certificate, which may be a thief."""
+    put_token(api)
+    for name in ("thief", "machine"):
+        put_csr(api, name)
+    done = api.run("requests", "approve", *words)
+    assert done.returncode == 65 and done.stdout == "" and "is for one use" in done.stderr and "thief" in done.stderr and "machine" in done.stderr
+    assert not [request for request in api.requests if request.method != "GET"]
+
+
+def test_a_token_that_was_used_ends_all_that_are_decided_on_together(api):
+    """Somebody approved a request without a claim, so only the list of the requests shows it."""
+    cluster = Cluster(api)
+    for token_id, node in (("aaaaaa", "n1"), ("bbbbbb", "n2")):
+        cluster.token(token_id, node, created=-100)
+        cluster.request(f"csr-{node}", node, token_id)
+    cluster.request("thief", "n2", "bbbbbb", approved=True)
+    done = api.run("requests", "approve", "csr-n1", "csr-n2")
+    assert done.returncode == 65 and "another request has used it (thief)" in done.stderr and done.stdout == ""
+    assert conditions(api, "csr-n1") == []
+
+
 def nest(depth):
     return {"f:a": nest(depth - 1)} if depth else {}
 

@@ -43,7 +43,7 @@ struct requests {
         const char *limit_text, *expected_text, *output;
         bool is_forced, is_denying;
         struct nb_known known;
-        struct nb_records rows, groups;
+        struct nb_records rows, groups, claims;
         size_t limit;
         struct nb_failure failure; /* the first one that concerns one row */
 };
@@ -64,6 +64,7 @@ static void requests_done(struct requests *requests) {
         }
         nb_records_done(&requests->groups);
         nb_records_done(&requests->rows);
+        nb_records_done(&requests->claims);
 }
 
 /* --- Collecting --- */
@@ -410,10 +411,12 @@ static int try_request(struct requests *requests, const char *name, bool is_rehe
         if (request->state != NB_CSR_STATE_PENDING)
                 return report_decided(requests, request, is_rehearsal, f);
         if (!requests->is_denying) {
-                r = nb_review_read(admin, &requests->known.hosts, &look, review, !is_rehearsal,
+                r = nb_review_read(admin, &requests->known.hosts, &look, review,
                                    requests->is_forced, f);
                 if (r >= 0)
                         r = verify_unsuspicious(requests, review, f);
+                if (r >= 0 && is_rehearsal && !requests->is_forced)
+                        r = nb_review_note_claim(&requests->claims, review, f);
         }
         return r < 0 || is_rehearsal ? r : write_decision(requests, review, f);
 }

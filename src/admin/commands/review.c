@@ -380,13 +380,42 @@ static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_re
 }
 
 int nb_review_read(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_look *look,
-                   struct nb_review *review, bool is_deciding, bool is_forced,
-                   struct nb_failure *f) {
+                   struct nb_review *review, bool is_forced, struct nb_failure *f) {
         int r = read_facts(admin, look, review, f);
 
         if (r >= 0)
                 r = judge(admin, hosts, review, f);
-        return r >= 0 && is_deciding && is_bound(review) && nb_review_permits(review, is_forced)
+        return r >= 0 && is_bound(review) && nb_review_permits(review, is_forced)
                        ? look_for_user(admin, review, is_forced, f)
                        : r;
+}
+
+/* --- Several requests --- */
+
+struct noted_claim {
+        struct nb_record record; /* key: the ID of the token */
+        uint8_t key[NB_SHA256_SIZE];
+        char csr_name[NB_CSR_NAME_MAX + 1];
+};
+
+int nb_review_note_claim(struct nb_records *claims, const struct nb_review *review,
+                         struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        struct noted_claim *noted;
+
+        if (!review->needs_claim)
+                return 0;
+        noted = nb_records_put(claims, request->token_id, sizeof(*noted));
+        if (!noted)
+                return nb_failure_set_memory(f);
+        if (!noted->csr_name[0]) {
+                memcpy(noted->key, request->facts.key, sizeof(noted->key));
+                NB_TEXT_COPY(noted->csr_name, request->name);
+        }
+        if (nb_digest_is_equal(noted->key, request->facts.key))
+                return 0;
+        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                              "%s: FORGED? The bootstrap token %s is for one use, and %s is to be "
+                              "approved for another key with it; nothing was decided",
+                              request->name, request->token_id, noted->csr_name);
 }
