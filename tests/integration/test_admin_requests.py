@@ -147,6 +147,17 @@ def test_hostile_values_do_not_reach_the_terminal(api):
     assert sorted(done.stdout.split()) == ["csr-1", "csr-2", "csr-3"] and "unusual characters, which only --output=json shows: 3" in done.stderr
 
 
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_decision_on_a_hostile_name_is_one_line(api, decision):
+    put_token(api)
+    put_csr(api, "x\nsystem-ok approved\x1b[31m")
+    for repeated in range(2):
+        selection = ["x\nsystem-ok approved\x1b[31m"] if repeated else [f"--token={TOKEN}", "--expect=1"]
+        done = api.run("requests", decision, *selection)
+        assert done.returncode == 0 and "\x1b" not in done.stdout and len(done.stdout.splitlines()) == 1, done.stderr
+        assert "'x system-ok approved [31m'" in done.stdout
+
+
 def test_a_request_of_any_name_can_be_approved(api):
     """As Kubernetes accepts it; "approve" is a segment of a path."""
     put_token(api)

@@ -340,6 +340,7 @@ static int write_decision(struct requests *requests, const struct nb_review *rev
         const bool is_denying = requests->is_denying;
         const char *done = is_denying ? "denied" : "approved";
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
+        char name[NB_TEXT_QUOTED_SIZE];
         int r;
 
         if (review->needs_claim)
@@ -359,7 +360,8 @@ static int write_decision(struct requests *requests, const struct nb_review *rev
                                       "CSR %s changed or was deleted since it was read; it was not "
                                       "%s",
                                       request->name, done);
-        printf("%s %s, node %s\n", done, request->name, request->node[0] ? request->node : "?");
+        printf("%s %s, node %s\n", done, plain(request->name, name),
+               request->node[0] ? request->node : "?");
         return 0;
 }
 
@@ -369,6 +371,7 @@ static int report_decided(const struct requests *requests, const struct nb_node_
         const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
         const char *refused = request->state == NB_CSR_STATE_DENIED ? "denied" : "failed";
         const char *state = is_approved ? "approved" : refused;
+        char name[NB_TEXT_QUOTED_SIZE];
 
         if (is_approved == requests->is_denying)
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final; %s",
@@ -377,7 +380,7 @@ static int report_decided(const struct requests *requests, const struct nb_node_
                                                     "is not the intended machine"
                                                   : "the machine has to submit a new request");
         if (!is_rehearsal)
-                printf("%s is already %s\n", request->name, state);
+                printf("%s is already %s\n", plain(request->name, name), state);
         return 0;
 }
 
