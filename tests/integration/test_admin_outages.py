@@ -12,10 +12,11 @@ import pytest
 
 from common import SOURCE, csrs, faults
 from common.csrs import CLIENT, timestamp
+from common.endpoint import Reply
 from common.machine import preloaded
 from common.wait import until
 from . import admin
-from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, Cluster, controllers, cut_watches, holder_of
+from .admin_cluster import APPROVAL, AT_ONCE, CSRS, INTERNAL, LEASES, Cluster, controllers, cut_watches, holder_of, key_of
 from .objects import PATIENCE
 
 
@@ -100,6 +101,55 @@ def test_a_command_lists_the_rest_of_a_list_whose_version_expires(api, cluster):
     done = api.run("requests", "list", "--output=json")
     assert (done.returncode, done.stderr) == (0, "") and list(csrs.pending(done.stdout)) == ["zzz"]
     assert len(api.seen("list certificatesigningrequests")) == 3
+
+
+def put_long_names(api):
+    """As whoever has a token can create them: a page ends at such a name, and the continue token contains it. They are large as one document."""
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": "n", "uid": "u"} for _ in range(60)]
+    for number in range(401):
+        api.objects.put(f"{CSRS}/{'r' * 400}{number:03}", metadata={"ownerReferences": owners},
+                        spec={"request": "eA==", "signerName": CLIENT, "username": "system:bootstrap:bbbbbb", "usages": ["client auth"]})
+
+
+def test_long_names_do_not_end_a_list(api, cluster, start):
+    put_long_names(api)
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.request("zzz", "n1", key=key_of("one"))
+    start()
+    for name in ("one", "zzz"):
+        cluster.await_approval(name)
+    limits = [int(request.query["limit"]) for request in api.seen("list certificatesigningrequests")]
+    assert limits == [200, 0]
+    # No request has a part of a token.
+    assert not [request for request in api.requests if "continue" in request.query]
+
+
+def test_commands_list_long_names(api, cluster):
+    put_long_names(api)
+    cluster.token("aaaaaa", "n1")
+    for name in ("one", "zzz"):
+        cluster.request(name, "n1", key=key_of("one"))
+    done = api.run("requests", "list", "--output=name")
+    assert done.returncode == 0 and {"one", "zzz"} <= set(done.stdout.split()), done.stderr
+    done = api.run("requests", "approve", "one", "zzz")
+    assert done.returncode == 0 and cluster.conditions("one") == cluster.conditions("zzz") == ["Approved"], done.stderr
+
+
+def test_a_list_with_long_names_is_limited(api):
+    put_long_names(api)
+    api.on("list certificatesigningrequests", lambda request: Reply(200, b" " * (64 * 1024 ** 2 + 1)) if request.query["limit"] == "0" else None)
+    done = api.run("requests", "list")
+    assert done.returncode == 65 and "delete the objects with such names" in done.stderr
+    assert len(api.seen("list certificatesigningrequests")) == 2
+
+
+@pytest.mark.parametrize("items", ['null', '[', '[1]', '[],"metadata":{"continue":"eA"}'])
+def test_a_list_that_is_not_complete_is_refused(api, items):
+    """Also one whose continue token comes after the items, where it would be overlooked."""
+    api.on("list certificatesigningrequests", lambda _: Reply(200, f'{{"metadata":{{}},"items":{items}}}'.encode()))
+    done = api.run("requests", "list")
+    assert done.returncode == 65 and "admin-answer-malformed" in done.stderr
 
 
 def nest(depth):

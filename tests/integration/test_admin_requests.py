@@ -147,6 +147,17 @@ def test_hostile_values_do_not_reach_the_terminal(api):
     assert sorted(done.stdout.split()) == ["csr-1", "csr-2", "csr-3"] and "unusual characters, which only --output=json shows: 3" in done.stderr
 
 
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_decision_on_a_hostile_name_is_one_line(api, decision):
+    put_token(api)
+    put_csr(api, "x\nsystem-ok approved\x1b[31m")
+    for repeated in range(2):
+        selection = ["x\nsystem-ok approved\x1b[31m"] if repeated else [f"--token={TOKEN}", "--expect=1"]
+        done = api.run("requests", decision, *selection)
+        assert done.returncode == 0 and "\x1b" not in done.stdout and len(done.stdout.splitlines()) == 1, done.stderr
+        assert "'x system-ok approved [31m'" in done.stdout
+
+
 def test_a_request_of_any_name_can_be_approved(api):
     """As Kubernetes accepts it; "approve" is a segment of a path."""
     put_token(api)
@@ -248,6 +259,29 @@ def test_a_selection_is_never_forced(api):
     assert done.returncode == 65 and "csr-2: FORGED?" in done.stderr and conditions(api) == conditions(api, "csr-2") == []
 
 
+@pytest.mark.parametrize("words", [[f"--token={TOKEN}", "--expect=2"], ["thief", "machine"], ["machine", "thief"]], ids=["selected", "named", "reversed"])
+def test_two_keys_of_one_token_are_not_decided_on_together(api, words):
+    """Otherwise the one that submitted its request first would get the certificate, which may be a thief."""
+    put_token(api)
+    for name in ("thief", "machine"):
+        put_csr(api, name)
+    done = api.run("requests", "approve", *words)
+    assert done.returncode == 65 and done.stdout == "" and "is for one use" in done.stderr and "thief" in done.stderr and "machine" in done.stderr
+    assert not [request for request in api.requests if request.method != "GET"]
+
+
+def test_a_token_that_was_used_ends_all_that_are_decided_on_together(api):
+    """Somebody approved a request without a claim, so only the list of the requests shows it."""
+    cluster = Cluster(api)
+    for token_id, node in (("aaaaaa", "n1"), ("bbbbbb", "n2")):
+        cluster.token(token_id, node, created=-100)
+        cluster.request(f"csr-{node}", node, token_id)
+    cluster.request("thief", "n2", "bbbbbb", approved=True)
+    done = api.run("requests", "approve", "csr-n1", "csr-n2")
+    assert done.returncode == 65 and "another request has used it (thief)" in done.stderr and done.stdout == ""
+    assert conditions(api, "csr-n1") == []
+
+
 def nest(depth):
     return {"f:a": nest(depth - 1)} if depth else {}
 
@@ -324,6 +358,26 @@ def test_a_requestor_that_the_policy_lists_is_to_be_checked(api, user):
     made = csrs.pending(api.run("requests", "list", "--output=json").stdout)
     assert [item["verdict"].partition(":")[0] for item in made.values()] == ["check it", "unknown requestor", "FORGED? another node, 'system"]
     assert api.run("requests", "approve", "csr-1").returncode == 0 and api.run("requests", "approve", "csr-2").returncode == api.run("requests", "approve", "csr-3").returncode == 65
+
+
+@pytest.mark.parametrize("missing, reason", [
+    ("proof", "AttestationMissing"), ("record", "NotEnrolled"), ("usable record", "RecordUnusable"), ("free name", "NodeReady"), (None, "check"),
+])
+def test_a_listed_requestor_needs_what_the_policy_and_the_record_require(api, missing, reason):
+    """It only needs no token: otherwise whoever may submit requests could take an enrolled node over."""
+    cluster, key = Cluster(api), pki.new_key()
+    cluster.policy(requireProof="true", requestors="joiner")
+    if missing == "usable record":
+        cluster.record("worker-1", node="worker-2")
+    elif missing != "record":
+        cluster.enroll("worker-1", key)
+    if missing == "free name":
+        cluster.node("worker-1")
+    pem = pki.sign_csr(pki.new_key(), pki.node_user("worker-1"), [pki.NODES])
+    put_csr(api, username="joiner", request=pem if missing == "proof" else pem + pki.prove(key, pem, ""))
+    assert api.run("requests", "list", "--output=name", f"--reason={reason}").stdout.split() == ["csr-1"]
+    done = api.run("requests", "approve", "csr-1")
+    assert (done.returncode, len(conditions(api))) == ((65, 0) if missing else (0, 1)), done.stderr
 
 
 def test_a_failure_belongs_to_its_row(api):

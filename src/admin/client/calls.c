@@ -42,7 +42,9 @@ struct nb_admin_call *nb_call_set(struct nb_admin_call *call, const char *method
 /* `what` must stay as long as the result. */
 static struct nb_call describe_call(const struct nb_admin_call *call, char what[static 384]) {
         snprintf(what, 384, "%s at", call->what);
-        return (struct nb_call){ what, call->path, NB_ADMIN_OBJECT_MAX, &nb_admin_codes };
+        return (struct nb_call){ what, call->path,
+                                 call->is_whole_list ? NB_ADMIN_LIST_MAX : NB_ADMIN_OBJECT_MAX,
+                                 &nb_admin_codes };
 }
 
 static void note_answer(struct nb_admin *admin, const struct nb_admin_call *call) {
@@ -163,10 +165,9 @@ static char *end_string(char *at, const char *end) {
         return at;
 }
 
-/* Empties the list that begins here, if it is longer than `max`. */
-static void empty_list(char *list, const char *end, size_t max) {
+/* Returns what follows the list or object that begins here; NULL: it has no end. */
+static char *end_container(char *at, const char *end) {
         size_t depth = 0;
-        char *at = list;
 
         do {
                 if (*at == '"')
@@ -177,8 +178,15 @@ static void empty_list(char *list, const char *end, size_t max) {
                         depth--;
                 at++;
         } while (depth > 0 && at < end);
-        if (depth == 0 && (size_t)(at - list) > max)
-                memset(list + 1, ' ', (size_t)(at - list) - 2);
+        return depth == 0 ? at : NULL;
+}
+
+/* Empties the list that begins here, if it is longer than `max`. */
+static void empty_list(char *list, const char *end, size_t max) {
+        const char *after = end_container(list, end);
+
+        if (after && (size_t)(after - list) > max)
+                memset(list + 1, ' ', (size_t)(after - list) - 2);
 }
 
 struct nb_json nb_admin_parse(char *text, size_t len, const char *what, struct nb_failure *f) {
@@ -231,9 +239,9 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
 
 /* --- Lists --- */
 
-/* Items per page: fewer, while pages are above the limits. */
+/* Items per page: fewer, while pages are above the limit; 0: all. */
 static int page_limit(const struct nb_list *list) {
-        return NB_ADMIN_PAGE >> list->n_halved;
+        return list->is_whole ? 0 : NB_ADMIN_PAGE >> list->n_halved;
 }
 
 static void prepare_page(struct nb_list *list) {
@@ -242,6 +250,7 @@ static void prepare_page(struct nb_list *list) {
         nb_call_done(page);
         page->method = "GET";
         page->is_page = true;
+        page->is_whole_list = list->is_whole;
         snprintf(page->what, sizeof(page->what), "listing %s", list->what);
         /* The continue token is base64url, so it needs no escape in a URL. */
         snprintf(page->path, sizeof(page->path), "%s%climit=%d%s%s", list->path,
@@ -249,29 +258,37 @@ static void prepare_page(struct nb_list *list) {
                  list->next[0] ? "&continue=" : "", list->next);
 }
 
-/* Adds the name of the only object of a page, which the API server writes first. */
-static void name_object(const char *items, size_t len, struct nb_failure *f) {
-        static const char key[] = "\"name\":\"";
-        const char *name = memmem(items, len, key, strlen(key)), *end = NULL;
+/* The '[' of the items; NULL: there is none. The API server writes the metadata of the list before
+ * them, in which no user chooses any text. */
+static char *find_items(const struct nb_buffer *body) {
+        static const char key[] = "\"items\":";
+        char *at = body->data ? memmem(body->data, body->len, key, strlen(key)) : NULL;
 
-        if (name) {
-                name += strlen(key);
-                end = memchr(name, '"', len - (size_t)(name - items));
-        }
-        if (end)
-                nb_failure_add(f, "; its name is '%.*s'",
-                               end - name < 256 ? (int)(end - name) : 256, name);
+        if (at)
+                at += strlen(key) + strspn(at + strlen(key), " ");
+        return at && *at == '[' ? at : NULL;
 }
 
-/* Reads the page. After a 410 it is the API server's answer, which says where a list of the objects
- * as they are now continues. */
-static int read_page(struct nb_list *list, struct nb_admin *admin, struct nb_json *ret_json,
-                     struct nb_failure *f) {
-        static const char items[] = "\"items\":[", none[] = "\"x\":null}";
+/* Parses what is before the items, and in place of them a number. */
+static struct nb_json parse_head(struct nb_list *list, char *items, struct nb_failure *f) {
+        char *text = list->page.answer.body.data;
+        const char first = items[1];
+        struct nb_json json;
+
+        memcpy(items, "0}", 2);
+        json = nb_admin_parse(text, (size_t)(items - text) + 2, list->page.what, f);
+        items[0] = '[';
+        items[1] = first;
+        return json;
+}
+
+/* Reads the page up to its items. After a 410 it is the API server's answer, which says where a
+ * list of the objects as they are now continues, and *ret_items is NULL. */
+static int read_head(struct nb_list *list, struct nb_admin *admin, struct nb_json *ret_json,
+                     char **ret_items, struct nb_failure *f) {
         struct nb_buffer *body = &list->page.answer.body;
         const char *what = list->page.what;
         int r = nb_call_status(&list->page, admin, f);
-        char *at;
 
         if (r < 0)
                 return r;
@@ -282,68 +299,116 @@ static int read_page(struct nb_list *list, struct nb_admin *admin, struct nb_jso
                 return refuse_conflict(what, f);
         if (r == 410 && list->is_consistent)
                 return -ESTALE;
-        *ret_json = nb_admin_parse(body->data, body->len, what, f);
+        *ret_items = r == 200 ? find_items(body) : NULL;
+        *ret_json = *ret_items ? parse_head(list, *ret_items, f)
+                               : nb_admin_parse(body->data, body->len, what, f);
         if (r == 410 && ret_json->r >= 0 && !nb_json_string(ret_json, "metadata.continue"))
                 return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 410,
                                            "%s: the list changes faster than it can be read", what);
-        at = body->data ? memmem(body->data, body->len, items, strlen(items)) : NULL;
-        if (r == 200 && ret_json->r >= 0 && nb_json_array(ret_json, "items") < 0)
+        if (r == 200 && !*ret_items)
                 nb_json_refuse(ret_json, "items", "a list", NULL);
-        /* Not after each page: one that is above the limits costs the API server much. */
-        if (ret_json->r >= 0 && body->len < NB_ADMIN_OBJECT_MAX / 4 && list->n_halved > 0)
-                list->n_halved--;
-        if (ret_json->r >= 0 || page_limit(list) > 1 || !at || f->code != NB_ANSWER_MALFORMED)
-                return ret_json->r;
-        /* A page with only this object, which the caller has to know of, is passed over. The API
-         * server writes the metadata of the list before the items. */
-        name_object(at, body->len - (size_t)(at - body->data), f);
+        return ret_json->r;
+}
+
+/* Passes over an object that cannot be parsed, which the caller has to know of. */
+static void ignore_object(struct nb_list *list, const char *object, size_t len,
+                          struct nb_failure *f) {
+        static const char key[] = "\"name\":\"";
+        const char *name = memmem(object, len, key, strlen(key)), *end = NULL;
+
+        /* The API server writes the name first. */
+        if (name) {
+                name += strlen(key);
+                end = memchr(name, '"', len - (size_t)(name - object));
+        }
+        if (end)
+                nb_failure_add(f, "; its name is '%.*s'",
+                               end - name < 256 ? (int)(end - name) : 256, name);
         if (!list->is_ignoring)
                 nb_log(LOG_WARNING, NB_NONE, "%s; ignoring this object", f->detail);
         list->is_ignoring = true;
         nb_failure_clear(f);
-        nb_json_done(ret_json);
-        memcpy(at, none, strlen(none));
-        *ret_json = nb_admin_parse(body->data, (size_t)(at - body->data) + strlen(none), what, f);
-        return ret_json->r;
 }
 
-/* Visits the items of one page. */
-static int visit_items(const struct nb_list *list, struct nb_json *json) {
-        ssize_t n = nb_json_array(json, "items");
+static int visit_item(struct nb_list *list, char *text, size_t len, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json item = nb_admin_parse(text, len, list->page.what, f);
+        int r;
 
-        for (ssize_t i = 0; i < n; i++) {
-                char path[32];
-                struct nb_json item = *json;
-                int r;
-
-                snprintf(path, sizeof(path), "items[%zd]", i);
-                item.root = nb_json_object(json, path);
-                r = json->r < 0 ? json->r : list->visit(list->userdata, &item);
-                if (r < 0 || item.r < 0)
-                        return r < 0 ? r : item.r;
+        if (item.r < 0 && f->code == NB_ANSWER_MALFORMED) {
+                ignore_object(list, text, len, f);
+                return 0;
         }
+        r = item.r < 0 ? item.r : list->visit(list->userdata, &item);
+        return r < 0 ? r : item.r;
+}
+
+/* Parses each item alone, so that the limits of JSON apply to one object. Those who may create
+ * objects decide how large a page is. */
+static int visit_items(struct nb_list *list, char *at, struct nb_failure *f) {
+        static const char blanks[] = " \n";
+        const struct nb_buffer *body = &list->page.answer.body;
+        const char *end = body->data + body->len;
+        char *after;
+
+        for (at++; *at == '{' && (after = end_container(at, end)); at = after) {
+                int r = visit_item(list, at, (size_t)(after - at), f);
+
+                if (r < 0)
+                        return r;
+                after += *after == ',';
+                after += strspn(after, blanks);
+        }
+        /* The token for the next page must not be behind the items. */
+        if (*at != ']' || at[1] != '}' || at[2 + strspn(at + 2, blanks)])
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                      "%s: items: expected a list of objects as the last member",
+                                      list->page.what);
+        return 0;
+}
+
+/* Sets where the next page begins. -E2BIG without a failure: the token is too long for a URL. */
+static int take_token(struct nb_list *list, struct nb_json *json) {
+        const char *token = nb_json_string(json, "metadata.continue");
+
+        if (token && strlen(token) >= sizeof(list->next) && !list->is_whole)
+                return -E2BIG;
+        list->next[0] = '\0';
+        if (token && token[0])
+                nb_json_copy(json, "metadata.continue", list->next, sizeof(list->next));
+        nb_json_line(json, "metadata.resourceVersion", list->version, sizeof(list->version));
         return json->r;
 }
 
-/* Visits the page that has arrived, unless it was too large. */
+/* Visits the page that has arrived, unless it has to be asked for in another way. */
 static int take_page(struct nb_list *list, struct nb_admin *admin, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = read_page(list, admin, &json, f);
+        const struct nb_admin_call *page = &list->page;
+        char *items = NULL;
+        int r = read_head(list, admin, &json, &items, f);
 
+        if (r < 0 && page->r < 0 && f->code == NB_ANSWER_MALFORMED && list->is_whole)
+                nb_failure_add(f, "; it is listed at once, since a name is too long to list page "
+                                  "by page: delete the objects with such names");
         /* Anyone who may create objects can make them so large that a page is above the limits, so
          * try with fewer. */
-        if (r < 0 && f->code == NB_ANSWER_MALFORMED && page_limit(list) > 1) {
+        if (r < 0 && page->r < 0 && f->code == NB_ANSWER_MALFORMED && page_limit(list) > 1) {
                 nb_failure_clear(f);
                 list->n_halved++;
                 return 0;
         }
         if (r < 0)
                 return r;
-        nb_json_line(&json, "metadata.continue", list->next, sizeof(list->next));
-        nb_json_line(&json, "metadata.resourceVersion", list->version, sizeof(list->version));
-        r = visit_items(list, &json);
+        r = take_token(list, &json);
+        list->is_whole |= r == -E2BIG;
+        if (r < 0)
+                return r == -E2BIG ? 0 : r;
+        if (items)
+                r = visit_items(list, items, f);
         if (r < 0)
                 return r;
+        /* Not after each page: one that is above the limits costs the API server much. */
+        if (page->answer.body.len < NB_ADMIN_OBJECT_MAX / 4 && list->n_halved > 0)
+                list->n_halved--;
         list->is_complete = !list->next[0];
         return 0;
 }

@@ -43,6 +43,7 @@ struct nb_admin_call {
         struct nb_buffer body;        /* JSON; empty for none */
         uint32_t timeout_ms;          /* 0: NB_ADMIN_TIMEOUT_MS */
         bool is_page;                 /* 410 is an answer */
+        bool is_whole_list;           /* the limit for the answer is NB_ADMIN_LIST_MAX */
 
         struct nb_http_transfer *transfer; /* NULL: not begun, interrupted, or answered */
         bool is_answered;
@@ -112,7 +113,12 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
 
 /* --- Lists --- */
 
-#define NB_ADMIN_PAGE 200 /* items per request, so that a page stays within the limits of JSON */
+#define NB_ADMIN_PAGE 200 /* items per request */
+/* A list that cannot be read page by page. The controller has 256 MiB of memory. */
+#define NB_ADMIN_LIST_MAX ((size_t)64 * 1024 * 1024)
+/* The continue token is base64url of {"v":"meta.k8s.io/v1","rv":NUMBER,"start":"NAME\u0000"}
+ * (apiserver pkg/storage/continue.go): 423 bytes for a name of 253, the limit for most kinds. */
+#define NB_ADMIN_TOKEN_SIZE 512
 
 /* Called for each item of a list. `item` is a view that is valid during the call; after it, a
  * failure in item->r ends the list. A negative result ends it, too, with the failure in item->f. */
@@ -125,15 +131,18 @@ struct nb_list {
         nb_admin_visit *visit;
         void *userdata;
         struct nb_admin_call page;
-        char next[512]; /* the continue token; "" for the first page */
+        char next[NB_ADMIN_TOKEN_SIZE]; /* the continue token; "" for the first page */
         char version[NB_RESOURCE_VERSION_SIZE];
         unsigned n_halved; /* how often the limit for a page was halved */
+        bool is_whole;     /* the rest is one page, since a token does not fit */
         bool is_ignoring /* an object was passed over */, is_complete;
 };
 
 /*
- * Lists all objects, NB_ADMIN_PAGE at a time, so that memory does not grow with their number. 1:
- * all were visited; 0: the answer to list->page is awaited. If the list takes longer than etcd
+ * Lists all objects, NB_ADMIN_PAGE at a time, so that memory does not grow with their number. The
+ * name of a CSR, and thus the token for the page after it, has no limit: if it does not fit into a
+ * URL, the rest is read at once, up to NB_ADMIN_LIST_MAX. 1: all were visited; 0: the answer to
+ * list->page is awaited. If the list takes longer than etcd
  * keeps old versions (410), then unless it must be consistent, the rest are the objects as they are
  * now; otherwise -ESTALE without a failure: begin again. Otherwise failures as above; a 404 is
  * NB_ADMIN_MISSING.

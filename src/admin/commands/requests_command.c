@@ -43,7 +43,7 @@ struct requests {
         const char *limit_text, *expected_text, *output;
         bool is_forced, is_denying;
         struct nb_known known;
-        struct nb_records rows, groups;
+        struct nb_records rows, groups, claims;
         size_t limit;
         struct nb_failure failure; /* the first one that concerns one row */
 };
@@ -64,6 +64,7 @@ static void requests_done(struct requests *requests) {
         }
         nb_records_done(&requests->groups);
         nb_records_done(&requests->rows);
+        nb_records_done(&requests->claims);
 }
 
 /* --- Collecting --- */
@@ -339,6 +340,7 @@ static int write_decision(struct requests *requests, const struct nb_review *rev
         const bool is_denying = requests->is_denying;
         const char *done = is_denying ? "denied" : "approved";
         _cleanup_(nb_plan_done) struct nb_plan plan = { 0 };
+        char name[NB_TEXT_QUOTED_SIZE];
         int r;
 
         if (review->needs_claim)
@@ -358,7 +360,8 @@ static int write_decision(struct requests *requests, const struct nb_review *rev
                                       "CSR %s changed or was deleted since it was read; it was not "
                                       "%s",
                                       request->name, done);
-        printf("%s %s, node %s\n", done, request->name, request->node[0] ? request->node : "?");
+        printf("%s %s, node %s\n", done, plain(request->name, name),
+               request->node[0] ? request->node : "?");
         return 0;
 }
 
@@ -368,6 +371,7 @@ static int report_decided(const struct requests *requests, const struct nb_node_
         const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
         const char *refused = request->state == NB_CSR_STATE_DENIED ? "denied" : "failed";
         const char *state = is_approved ? "approved" : refused;
+        char name[NB_TEXT_QUOTED_SIZE];
 
         if (is_approved == requests->is_denying)
                 return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s is already %s, which is final; %s",
@@ -376,7 +380,7 @@ static int report_decided(const struct requests *requests, const struct nb_node_
                                                     "is not the intended machine"
                                                   : "the machine has to submit a new request");
         if (!is_rehearsal)
-                printf("%s is already %s\n", request->name, state);
+                printf("%s is already %s\n", plain(request->name, name), state);
         return 0;
 }
 
@@ -410,10 +414,12 @@ static int try_request(struct requests *requests, const char *name, bool is_rehe
         if (request->state != NB_CSR_STATE_PENDING)
                 return report_decided(requests, request, is_rehearsal, f);
         if (!requests->is_denying) {
-                r = nb_review_read(admin, &requests->known.hosts, &look, review, !is_rehearsal,
+                r = nb_review_read(admin, &requests->known.hosts, &look, review,
                                    requests->is_forced, f);
                 if (r >= 0)
                         r = verify_unsuspicious(requests, review, f);
+                if (r >= 0 && is_rehearsal && !requests->is_forced)
+                        r = nb_review_note_claim(&requests->claims, review, f);
         }
         return r < 0 || is_rehearsal ? r : write_decision(requests, review, f);
 }

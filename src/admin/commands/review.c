@@ -51,6 +51,17 @@ static void set_verdict(struct nb_review *review, const char *verdict, const cha
         NB_TEXT_COPY_LINE(review->text, text);
 }
 
+static enum nb_reason find_reason(const struct nb_review *review, enum nb_reason end) {
+        const struct nb_node_request *request = &review->request;
+        const struct nb_request_case *facts = &review->facts;
+        const enum nb_reason reason = nb_client_judge(facts, end);
+
+        if (reason != NB_REASON_NOT_A_TOKEN || request->flaw[0] || is_of_a_node(request) ||
+            !nb_list_has(facts->policy->requestors, request->username))
+                return reason;
+        return nb_client_judge_from(facts, NB_REASON_POLICY_UNUSABLE, end);
+}
+
 static void judge_client(struct nb_review *review) {
         static const char *const proofs[] = {
                 [NB_ATTESTATION_VALID] = "valid",
@@ -60,8 +71,7 @@ static void judge_client(struct nb_review *review) {
         };
         const struct nb_node_request *request = &review->request;
         const struct nb_request_case *facts = &review->facts;
-        const enum nb_reason reason = nb_client_judge(facts, _NB_REASON_N);
-        const bool is_listed = nb_list_has(facts->policy->requestors, request->username);
+        const enum nb_reason reason = find_reason(review, _NB_REASON_N);
         char text[NB_REASON_TEXT_SIZE];
 
         review->proof = facts->record && facts->record->public_key[0] ? proofs[facts->proof] : "-";
@@ -70,10 +80,6 @@ static void judge_client(struct nb_review *review) {
                 review->description = facts->token->description;
         if (is_renewal(request))
                 set_verdict(review, NB_REVIEW_OK, "the node itself renews its certificate");
-        else if (reason == NB_REASON_NOT_A_TOKEN && !request->flaw[0] && is_listed &&
-                 review->is_forcible)
-                set_verdict(review, NB_REVIEW_CHECK,
-                            "the policy lists the requestor, which can ask for any node");
         else if (reason == NB_REASON_NOT_A_TOKEN) {
                 review->verdict = nb_reason_name(reason);
                 snprintf(review->text, sizeof(review->text), "%s '%s' asks for node '%s'%s%s",
@@ -87,7 +93,10 @@ static void judge_client(struct nb_review *review) {
                          : nb_reason_verdict(reason) == NB_VERDICT_REFUSE ? "FORGED? "
                                                                           : "",
                          nb_reason_describe(reason, facts, text));
-        } else if (facts->token && facts->token->node[0])
+        } else if (!request->token_id[0])
+                set_verdict(review, NB_REVIEW_CHECK,
+                            "the policy lists the requestor, which can ask for any node");
+        else if (facts->token && facts->token->node[0])
                 set_verdict(review, NB_REVIEW_OK, "the token is for this node");
         else if (!strcmp(review->proof, "valid"))
                 set_verdict(review, NB_REVIEW_OK,
@@ -278,7 +287,7 @@ void nb_review_guess(const struct nb_known *known, struct nb_review *review) {
                 facts->claim = nb_claim_judge(&claim->claim, facts->token, request->facts.key);
                 NB_TEXT_COPY(review->user, claim->claim.csr_name);
         }
-        review->needs_node = nb_client_judge(facts, NB_REASON_NODE_READY) == NB_REASON_NONE;
+        review->needs_node = find_reason(review, NB_REASON_NODE_READY) == NB_REASON_NONE;
         judge_client(review);
 }
 
@@ -371,13 +380,42 @@ static int read_facts(struct nb_admin *admin, struct nb_look *look, struct nb_re
 }
 
 int nb_review_read(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_look *look,
-                   struct nb_review *review, bool is_deciding, bool is_forced,
-                   struct nb_failure *f) {
+                   struct nb_review *review, bool is_forced, struct nb_failure *f) {
         int r = read_facts(admin, look, review, f);
 
         if (r >= 0)
                 r = judge(admin, hosts, review, f);
-        return r >= 0 && is_deciding && is_bound(review) && nb_review_permits(review, is_forced)
+        return r >= 0 && is_bound(review) && nb_review_permits(review, is_forced)
                        ? look_for_user(admin, review, is_forced, f)
                        : r;
+}
+
+/* --- Several requests --- */
+
+struct noted_claim {
+        struct nb_record record; /* key: the ID of the token */
+        uint8_t key[NB_SHA256_SIZE];
+        char csr_name[NB_CSR_NAME_MAX + 1];
+};
+
+int nb_review_note_claim(struct nb_records *claims, const struct nb_review *review,
+                         struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        struct noted_claim *noted;
+
+        if (!review->needs_claim)
+                return 0;
+        noted = nb_records_put(claims, request->token_id, sizeof(*noted));
+        if (!noted)
+                return nb_failure_set_memory(f);
+        if (!noted->csr_name[0]) {
+                memcpy(noted->key, request->facts.key, sizeof(noted->key));
+                NB_TEXT_COPY(noted->csr_name, request->name);
+        }
+        if (nb_digest_is_equal(noted->key, request->facts.key))
+                return 0;
+        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                              "%s: FORGED? The bootstrap token %s is for one use, and %s is to be "
+                              "approved for another key with it; nothing was decided",
+                              request->name, request->token_id, noted->csr_name);
 }

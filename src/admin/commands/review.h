@@ -60,9 +60,13 @@ void nb_review_guess(const struct nb_known *known, struct nb_review *review);
 int nb_review_with_node(struct nb_admin *admin, struct nb_known *known, struct nb_review *review,
                         struct nb_failure *f);
 
-/* Reads all facts for it into `look`, which must live as long as the review, and judges. With
- * `is_deciding`, if the request is permitted so far, also looks for another approved request with
- * the same bound token: such a token is for one use, whoever approves. */
+/* Reads all facts for it into `look`, which must live as long as the review, and judges. If the
+ * request is permitted so far, also looks for another approved request with the same bound token:
+ * such a token is for one use, whoever approves. */
 int nb_review_read(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_look *look,
-                   struct nb_review *review, bool is_deciding, bool is_forced,
-                   struct nb_failure *f);
+                   struct nb_review *review, bool is_forced, struct nb_failure *f);
+
+/* For requests that are approved together: notes which one is the first to claim its token in
+ * `claims`, empty before the first call. NB_ADMIN_REQUEST_SUSPICIOUS if another key does. */
+int nb_review_note_claim(struct nb_records *claims, const struct nb_review *review,
+                         struct nb_failure *f);

@@ -6,7 +6,8 @@
 #include "admin/policy/verdict.h"
 #include "base/text.h"
 
-enum nb_reason nb_client_judge(const struct nb_request_case *facts, enum nb_reason end) {
+enum nb_reason nb_client_judge_from(const struct nb_request_case *facts, enum nb_reason begin,
+                                    enum nb_reason end) {
         static const struct nb_bootstrap_token no_token = { 0 };
         const struct nb_node_request *request = facts->request;
         const struct nb_bootstrap_token *token = facts->token ? facts->token : &no_token;
@@ -45,10 +46,14 @@ enum nb_reason nb_client_judge(const struct nb_request_case *facts, enum nb_reas
                 [NB_REASON_TOKEN_CLAIM_FOREIGN] = facts->claim == NB_CLAIM_FOREIGN,
         };
 
-        for (enum nb_reason i = NB_REASON_NONE + 1; i < end; i++)
+        for (enum nb_reason i = begin; i < end; i++)
                 if (applies[i])
                         return i;
         return NB_REASON_NONE;
+}
+
+enum nb_reason nb_client_judge(const struct nb_request_case *facts, enum nb_reason end) {
+        return nb_client_judge_from(facts, NB_REASON_NONE + 1, end);
 }
 
 /* In a text, "$t" and the like are replaced: see nb_reason_describe(). */
@@ -150,7 +155,7 @@ const char *nb_reason_describe(enum nb_reason reason, const struct nb_request_ca
                 ['o'] = facts->token ? facts->token->node : "",
                 ['p'] = facts->policy_flaw,
                 ['r'] = facts->record_flaw,
-                ['t'] = facts->request->token_id,
+                ['t'] = facts->request->token_id[0] ? facts->request->token_id : "(none)",
         };
         const char *text = rows[reason].text;
 

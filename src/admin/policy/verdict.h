@@ -48,6 +48,11 @@ enum nb_reason {
  * _NB_REASON_N. Facts for the reasons from `end` on need not be read yet. */
 enum nb_reason nb_client_judge(const struct nb_request_case *facts, enum nb_reason end);
 
+/* The same without the reasons before `begin`: a requestor that the policy lists needs no token,
+ * but all that the policy and the record of the node require. */
+enum nb_reason nb_client_judge_from(const struct nb_request_case *facts, enum nb_reason begin,
+                                    enum nb_reason end);
+
 enum nb_verdict nb_reason_verdict(enum nb_reason reason);
 
 /* What has to change, beside the request, before the reason can go away: bits. */

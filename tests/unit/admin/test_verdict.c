@@ -216,6 +216,37 @@ static void judges_each_case(_unused_ void **state) {
         }
 }
 
+/* Of a requestor without a token, in the order of the reasons. */
+static void judges_without_a_token(_unused_ void **state) {
+        static const struct row limits[] = {
+                { "an unknown policy", NB_REASON_POLICY_UNUSABLE, .policy_flaw = "unknown key" },
+                { "an unknown record", NB_REASON_RECORD_UNUSABLE, .record_flaw = "forbidden" },
+                { "no record", NB_REASON_NOT_ENROLLED, .is_proof_required = true },
+                { "no proof", NB_REASON_PROOF_MISSING, .has_record = true },
+                { "a wrong proof", NB_REASON_PROOF_INVALID, .text = "the bootstrap token (none)",
+                  .has_record = true, .proof = NB_ATTESTATION_INVALID },
+                { "a Node that is Ready", NB_REASON_NODE_READY, .is_node_ready = true },
+                { "nothing", NB_REASON_NONE },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(limits); i++) {
+                struct row row = limits[i];
+                struct nb_request_case facts;
+                char text[NB_REASON_TEXT_SIZE];
+
+                row.token_id = row.request_group = "";
+                row.is_token_missing = row.is_asked = true;
+                facts = make_case(&row);
+                assert_int_equal(nb_client_judge(&facts, _NB_REASON_N), NB_REASON_NOT_A_TOKEN);
+                if (nb_client_judge_from(&facts, NB_REASON_POLICY_UNUSABLE, _NB_REASON_N) !=
+                    row.reason)
+                        fail_msg("%s", row.name);
+                (void)nb_reason_describe(row.reason, &facts, text);
+                if (row.text && !strstr(text, row.text))
+                        fail_msg("%s: %s", row.name, text);
+        }
+}
+
 /* Every reason has a row, so that none can be removed unnoticed. */
 static void covers_every_reason(_unused_ void **state) {
         for (enum nb_reason reason = 0; reason < NB_REASON_APPROVED_BY_OTHERS; reason++) {
@@ -242,6 +273,7 @@ static void cuts_a_description_that_is_too_long(_unused_ void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(judges_each_case),
+                cmocka_unit_test(judges_without_a_token),
                 cmocka_unit_test(covers_every_reason),
                 cmocka_unit_test(cuts_a_description_that_is_too_long),
         };
