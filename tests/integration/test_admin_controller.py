@@ -52,16 +52,6 @@ def test_a_token_for_this_node_is_claimed_before_the_approval_and_revoked_after_
     assert cluster.holder("aaaaaa") is None
 
 
-def test_a_dry_run_takes_no_part_in_the_election(api, cluster, start):
-    controller = start("--dry-run")
-    controller.wait_line("dry run: this controller changes nothing, and other controllers continue")
-    cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    cluster.await_event("one", "NodeBootstrapApproved")
-    assert not [line for line in controller.lines if "is the leader" in line] and cluster.conditions("one") == []
-    assert not [request.kind for request in api.requests if request.method != "GET" and "events" not in request.kind]
-
-
 def test_a_token_is_kept_until_the_node_appears_after_the_approval(api, cluster, start):
     start("--grace=1h").wait_line("is the leader")
     cluster.token("aaaaaa", "n1")
