@@ -222,6 +222,12 @@ def test_malformed_names(api, option):
     assert done.returncode == 64 and option.partition("=")[0] in done.stderr and not api.objects.all(SECRETS)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.1.1", "fe80::5", "0.0.0.0"])
+def test_an_address_that_is_never_approved_is_refused(api, address):
+    done = api.run("enroll", "add", "worker-1", f"--addresses=10.0.0.5,{address}")
+    assert done.returncode == 64 and f"'--addresses' has {address}, which is not an address of one machine" in done.stderr and not api.requests
+
+
 def test_a_list_in_two_options_is_refused(api):
     """The second one would replace the first."""
     done = enroll(api, "--addresses=10.0.0.5", "--addresses=10.0.0.6")

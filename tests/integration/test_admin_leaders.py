@@ -61,3 +61,13 @@ def test_a_standby_takes_over_from_a_leader_that_stops(cluster, start):
     assert first.stop() == 0
     second.wait_line("is the leader", timeout=8)      # the Lease is held for 10 s
     cluster.settle()
+
+
+def test_a_dry_run_takes_no_part_in_the_election(api, cluster, start):
+    controller = start("--dry-run")
+    controller.wait_line("dry run: this controller changes nothing, and other controllers continue")
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.await_event("one", "NodeBootstrapApproved")
+    assert not [line for line in controller.lines if "is the leader" in line] and cluster.conditions("one") == []
+    assert not [request.kind for request in api.requests if request.method != "GET" and "events" not in request.kind]

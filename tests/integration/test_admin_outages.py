@@ -465,6 +465,17 @@ def test_systemd_is_told_of_the_start_and_the_state(cluster, start):
         hear("STOPPING=1")
 
 
+def test_systemd_is_told_of_a_dry_run(cluster, start):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0node-bootstrap-test-{os.getpid()}")
+        manager.settimeout(10)
+        start("--dry-run", env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}"})
+        states = []
+        while not states:
+            states = [line for line in manager.recv(65536).decode().splitlines() if line.startswith("STATUS=")]
+        assert states == ["STATUS=Dry run; 0 pending, 0 tokens, 0 approved"]
+
+
 def test_it_is_ready_and_says_why_it_waits_when_the_api_server_is_away(api, tmp_path):
     path = api.kubeconfig()
     api.stop()

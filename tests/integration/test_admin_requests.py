@@ -27,9 +27,9 @@ def put_token(api, node="worker-1", description="rack 4"):
                            data={key: base64.b64encode(value.encode()).decode() for key, value in data.items()})
 
 
-def put_csr(api, name="csr-1", node="worker-1", username=f"system:bootstrap:{TOKEN}", request=None, groups=()):
+def put_csr(api, name="csr-1", node="worker-1", username=f"system:bootstrap:{TOKEN}", request=None, groups=(), **options):
     return Cluster(api).request(name, node, user=username, groups=["system:bootstrappers", *groups], pem=request,
-                                usages=["digital signature", "client auth"])
+                                usages=["digital signature", "client auth"], **options)
 
 
 def conditions(api, name="csr-1"):
@@ -96,6 +96,33 @@ def test_a_request_that_cannot_be_read_may_have_used_the_token(api):
     done = api.run("requests", "approve", "csr-1")
     assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and TOKEN in done.stderr and conditions(api) == []
     assert api.run("requests", "approve", "csr-1", "--force").returncode == 0 and [entry["type"] for entry in conditions(api)] == ["Approved"]
+
+
+def publish(api):
+    assert api.run("cluster-info", "publish", "--server=https://api.example.org:6443").returncode == 0
+
+
+@pytest.mark.parametrize("policy, has_token, text, remedy", [
+    (None, True, "there is no ConfigMap kube-system/node-bootstrap-policy", publish),
+    ({"a": "b"}, True, "The policy cannot be used", lambda api: api.objects.put(POLICY, data={})),
+    ({"requireProof": "true"}, True, "Node worker-1 is not enrolled", lambda api: api.objects.put(POLICY, data={})),
+    ({}, False, "does not exist any more", put_token),
+], ids=["no policy", "policy", "not enrolled", "no token"])
+@pytest.mark.parametrize("is_forced", [False, True], ids=["corrected", "forced"])
+def test_what_is_missing_does_not_make_a_request_look_forged(api, policy, has_token, text, remedy, is_forced):
+    if has_token:
+        put_token(api)
+    put_csr(api, created=5)
+    api.objects.put(POLICY, data=policy) if policy is not None else api.objects.remove(POLICY)
+    [item] = csrs.pending(api.run("requests", "list", "--output=json").stdout).values()
+    assert text in item["verdict"] and "FORGED" not in item["verdict"]
+    done = api.run("requests", "approve", "csr-1")
+    assert done.returncode == 65 and "admin-request-blocked" in done.stderr and text in done.stderr and "; --force approves it" in done.stderr
+    assert "forged" not in done.stderr.lower() and "requests deny" not in done.stderr and "cluster-info publish" in done.stderr and conditions(api) == []
+    if not is_forced:
+        remedy(api)
+    done = api.run("requests", "approve", "csr-1", *["--force"] * is_forced)
+    assert done.returncode == 0 and [entry["type"] for entry in conditions(api)] == ["Approved"], done.stderr
 
 
 def test_what_is_no_api_server(api):

@@ -251,7 +251,7 @@ def test_approve_judges_by_the_same_policy(api):
         for options in ((), ("--force",)):
             done = api.run("requests", "approve", name, *options)
             assert done.returncode == 65 and "--force approves" not in done.stderr and approval(api, name) is None
-            assert ("FORGED?" in done.stderr) == (name in ("address", "service", "other"))
+            assert ("FORGED?" in done.stderr) == ("admin-request-suspicious" in done.stderr) == (name in ("address", "service", "other"))
     submit(api, "behind", "10.0.0.8")
     submit(api, "behind-and-other", "10.0.0.8", "10.0.0.7")
     assert api.run("requests", "approve", "behind-and-other", "--force").returncode == 65

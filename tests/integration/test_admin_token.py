@@ -43,7 +43,7 @@ def changes(api):
 @pytest.mark.parametrize("words", [
     ["bad"], ["abcdef.0123456789ABCDEF"], ["--ttl=5"], ["--ttl=-5m"], ["--ttl=10ms"], [f"--ttl={TOKEN}"],
     ["--node=bad_name"], ["--node=Worker"], [f"--node={TOKEN}"],
-    ["--no-signing", "--print=setup"], ["--count=x"], ["--count=2", TOKEN], ["--count=2", "--node=a"], ["--count=2", "--print=ignition"],
+    ["--no-signing", "--print=setup"], ["--count=x"], ["--count=0"], ["--count=2", TOKEN], ["--count=2", "--node=a"], ["--count=2", "--print=ignition"],
     ["--nodes=-", "--enrolled"], ["--nodes=-", "--print=config"], ["--nodes=-", TOKEN], ["--nodes=-"],
     ["--print=foo"], ["--print=qemu"], [f"--print={TOKEN}"], [TOKEN, "ghijkl.0123456789abcdef"], ["--node=a", "--enrolled"],
 ], ids=" ".join)
@@ -100,6 +100,30 @@ def test_dry_run(api):
     for words in ([], [TOKEN], ["--node=a"], ["--enrolled"]):
         assert api.run("token", "create", "--dry-run", *words).returncode == 0
     assert changes(api) == [REVIEW] * 2
+
+
+def test_the_binding_is_named(api):
+    """It is created, or would be, if it is missing."""
+    put_cluster_info(api)
+    title = "the ClusterRoleBinding node-bootstrap:kubelet-bootstrap"
+    made = api.run("token", "create", "--dry-run", "--node=a")
+    assert f"{title} would be created\nwould create the Secret kube-system/bootstrap-token-" in made.stderr
+    assert f"{title} was created\n" in api.run("token", "create", "--node=a").stderr
+    for options in ([], ["--dry-run"]):
+        assert title not in api.run("token", "create", "--node=a", *options).stderr
+    binding = api.objects.look(BINDING)
+    api.objects.put(BINDING, **{**binding, "subjects": []})
+    assert f"{title} would be changed\n" in api.run("token", "create", "--dry-run", "--node=a").stderr
+    assert f"{title} was changed\n" in api.run("token", "create", "--node=a").stderr and api.objects.look(BINDING)["subjects"] == binding["subjects"]
+
+
+@pytest.mark.parametrize("words", [[], ["--node=a"], ["--enrolled", "--print=ignition"]], ids=" ".join)
+def test_a_dry_run_shows_no_token_that_could_be_used(api, words):
+    """Somebody would paste the command. A token of the command line is shown as it would be."""
+    put_cluster_info(api)
+    made = api.run("token", "create", "--dry-run", *words)
+    assert not FORM.search(made.stdout) and re.search(r"[a-z0-9]{6}\.\*{16}", made.stdout), made.stdout
+    assert TOKEN in api.run("token", "create", "--dry-run", TOKEN, *words).stdout
 
 
 # Many tokens.
@@ -233,6 +257,13 @@ def test_group_that_is_approved_automatically(api, words, group):
     api.requests.clear()
     assert api.run("token", "create", *words, "--force").returncode == 0
     assert REVIEW not in changes(api) and "create secrets" in changes(api)
+
+
+def test_a_line_that_is_no_name(api, tmp_path):
+    path = tmp_path / "names"
+    path.write_text("worker-1\n\nA_B\n", encoding="ascii")
+    made = api.run("token", "create", f"--nodes={path}")
+    assert made.returncode == 64 and f"found a word of 3 characters; '{path}', line 3" in made.stderr and not api.requests
 
 
 def test_automatic_approval_that_is_not_known(api):

@@ -167,7 +167,19 @@ def test_networks_of_services_that_the_policy_lacks(api, cluster):
 
 @pytest.mark.parametrize("policy, text", [(None, "there is no ConfigMap kube-system/node-bootstrap-policy"), ({"a": "b"}, "found 'a'")])
 def test_a_policy_that_cannot_be_used(api, cluster, policy, text):
+    cluster.token("aaaaaa", "n1")
     api.objects.remove(admin_cluster.POLICY)
     if policy:
         cluster.policy(**policy)
     assert has(verify(api)["PROBLEM"], text, "stay pending", "publish")
+
+
+def test_a_missing_policy_that_no_token_needs(api, cluster):
+    """As a controller that is not running."""
+    cluster.token("aaaaaa", None, group="system:bootstrappers:kubeadm:default-node-token")
+    api.objects.remove(admin_cluster.POLICY)
+    lines = verify(api)
+    assert has(lines["ok"], "there is no ConfigMap kube-system/node-bootstrap-policy, and no bound or enrolled token needs it")
+    assert not has(lines["PROBLEM"], "policy") and has(lines["ok"], "no token needs it")
+    api.denied.add("list secrets")
+    assert has(verify(api)["PROBLEM"], "there is no ConfigMap kube-system/node-bootstrap-policy")

@@ -127,9 +127,11 @@ int nb_facts_take_policy(struct nb_plan *plan, struct nb_admin *admin, struct nb
 
         if (r > 0)
                 nb_policy_read(&json, ret_policy);
-        else if (r == 0)
-                (void)nb_failure_set(ret_flaw, NB_ANSWER_MALFORMED, 0,
+        else if (r == 0) {
+                (void)nb_failure_set(ret_flaw, NB_ADMIN_MISSING, 0,
                                      "there is no ConfigMap kube-system/" NB_POLICY_NAME);
+                return 0;
+        }
         return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
 }
 

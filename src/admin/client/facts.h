@@ -46,8 +46,8 @@ int nb_facts_take_record(struct nb_plan *plan, struct nb_admin *admin, const cha
                          struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
                          struct nb_failure *f);
 
-/* As above. A missing policy is a flaw, since somebody may have deleted a policy that requires
- * proofs. The second function also sends the GET, and waits. */
+/* As above. A missing policy is a flaw (NB_ADMIN_MISSING), since somebody may have deleted a policy
+ * that requires proofs. The second function also sends the GET, and waits. */
 int nb_facts_take_policy(struct nb_plan *plan, struct nb_admin *admin, struct nb_policy *ret_policy,
                          struct nb_failure *ret_flaw, struct nb_failure *f);
 int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,

@@ -68,8 +68,10 @@ int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f
  */
 
 /* Lets NB_TOKEN_GROUP_NODE or NB_TOKEN_GROUP_ENROLLED submit requests, and nothing else, as
- * `publish` does, and prints nothing. */
-int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_failure *f);
+ * `publish` does. Says on standard error what was created or changed, or with `is_dry_run` would
+ * be. */
+int nb_publication_bind(struct nb_admin *admin, const char *group, bool is_dry_run,
+                        struct nb_failure *f);
 
 /* Reads cluster-info and the cluster that it names. NB_ADMIN_MISSING, NB_CLUSTER_INFO_UNACCEPTABLE,
  * also if it has no CA, and the failures of nb_admin_get(). The caller frees both also then. */

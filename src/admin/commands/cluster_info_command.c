@@ -404,7 +404,8 @@ int nb_publication_publish(struct nb_options *options, struct nb_failure *f) {
         return r;
 }
 
-int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_failure *f) {
+int nb_publication_bind(struct nb_admin *admin, const char *group, bool is_dry_run,
+                        struct nb_failure *f) {
         const struct publication publication = { .admin = admin };
         _cleanup_(plan_done) struct plan plan = { .row = rows };
         int r;
@@ -412,7 +413,14 @@ int nb_publication_bind(struct nb_admin *admin, const char *group, struct nb_fai
         while (!plan.row->group || strcmp(plan.row->group, group) != 0)
                 plan.row++;
         r = plan_object(&publication, &plan, f);
-        return r == 0 ? apply_plan(admin, &plan, f) : r;
+        if (r != 0)
+                return r;
+        if (!is_dry_run)
+                r = apply_plan(admin, &plan, f);
+        if (r >= 0)
+                fprintf(stderr, "the %s %s %s\n", plan.title, is_dry_run ? "would be" : "was",
+                        plan.found.root ? "changed" : "created");
+        return r;
 }
 
 /* --- Showing --- */

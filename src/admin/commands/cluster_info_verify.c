@@ -372,7 +372,10 @@ static int check_policy(struct verification *verification, struct nb_failure *f)
                 *f = flaw;
                 return -EPERM;
         }
-        if (flaw.code != NB_NONE)
+        if (flaw.code == NB_ADMIN_MISSING && verification->are_tokens_known &&
+            verification->n_restricted == 0)
+                printf(OK "%s, and no bound or enrolled token needs it\n", flaw.detail);
+        else if (flaw.code != NB_NONE)
                 report(verification, LEVEL_PROBLEM,
                        PUBLISH " creates a missing one, without keys such as requireProof; correct "
                                "the keys of another one",

@@ -7,6 +7,7 @@
 #include "admin/client/facts.h"
 #include "admin/client/records.h"
 #include "admin/commands/admin_commands.h"
+#include "admin/policy/address.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
@@ -204,12 +205,22 @@ static int visit_key(void *userdata, struct nb_json *item) {
 /* Replaces the names of one kind in the record, if there is an option for them. */
 static int set_names(struct nb_node_record *record, const char *list, bool is_address,
                      struct nb_failure *f) {
-        if (!list || nb_node_record_set_names(record, list, is_address))
-                return 0;
-        return nb_admin_refuse_word("'--addresses' and '--dns-names' to be lists such as "
-                                    "10.0.0.5,fd00::5 and node1.example.org,node1.lan, each of "
-                                    "less than 4096 characters",
-                                    list, f);
+        const char *next = list;
+        char item[NB_ITEM_SIZE];
+
+        if (list && !nb_node_record_set_names(record, list, is_address))
+                return nb_admin_refuse_word(
+                        "'--addresses' and '--dns-names' to be lists such as "
+                        "10.0.0.5,fd00::5 and node1.example.org,node1.lan, each of "
+                        "less than 4096 characters",
+                        list, f);
+        while (is_address && nb_list_next(&next, item))
+                if (nb_hosts_contain(NB_SPECIAL_PREFIXES, item))
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "'--addresses' has %s, which is not an address of "
+                                              "one machine, so it is never approved",
+                                              item);
+        return 0;
 }
 
 static int set_all_names(struct enrollment *enrollment, struct nb_failure *f) {

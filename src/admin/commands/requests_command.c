@@ -321,12 +321,13 @@ static int print_requests(struct requests *requests, struct nb_failure *f) {
 
 /* --- Deciding --- */
 
-static int verify_unsuspicious(const struct requests *requests, const struct nb_review *review,
-                               struct nb_failure *f) {
+static int verify_permitted(const struct requests *requests, const struct nb_review *review,
+                            struct nb_failure *f) {
         if (nb_review_permits(review, requests->is_forced))
                 return 0;
-        (void)nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s", review->request.name,
-                             review->text);
+        (void)nb_failure_set(
+                f, review->is_blocked ? NB_ADMIN_REQUEST_BLOCKED : NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                "%s: %s", review->request.name, review->text);
         if (review->is_forcible)
                 nb_failure_add(f, "; --force approves it");
         return -EPERM;
@@ -417,7 +418,7 @@ static int try_request(struct requests *requests, const char *name, bool is_rehe
                 r = nb_review_read(admin, &requests->known.hosts, &look, review,
                                    requests->is_forced, f);
                 if (r >= 0)
-                        r = verify_unsuspicious(requests, review, f);
+                        r = verify_permitted(requests, review, f);
                 if (r >= 0 && is_rehearsal && !requests->is_forced)
                         r = nb_review_note_claim(&requests->claims, review, f);
         }
@@ -574,7 +575,8 @@ static int decide_from_line(struct nb_options *options, bool is_denying, struct 
                   "how many requests are selected; otherwise nothing is decided",
                   .ret_value = &requests.expected_text },
                 { is_denying ? NULL : "force", NULL,
-                  "also approve requests that look forged, but no name that is not allowed",
+                  "also approve requests that are refused otherwise, but no name that is not "
+                  "allowed",
                   .ret_switch = &requests.is_forced },
                 { NULL },
         };

@@ -76,6 +76,8 @@ static void judge_client(struct nb_review *review) {
 
         review->proof = facts->record && facts->record->public_key[0] ? proofs[facts->proof] : "-";
         review->is_forcible = reason != NB_REASON_NOT_A_TOKEN || !is_of_a_node(request);
+        review->is_blocked = reason != NB_REASON_NODE_READY &&
+                             nb_reason_verdict(reason) == NB_VERDICT_WAIT;
         if (facts->token)
                 review->description = facts->token->description;
         if (is_renewal(request))
@@ -115,9 +117,8 @@ static void judge_serving(struct nb_review *review, enum nb_serving_verdict verd
                 return;
         }
         review->verdict = nb_serving_verdict_name(verdict);
-        snprintf(review->text, sizeof(review->text), "%s%s",
-                 verdict == NB_SERVING_MALFORMED || verdict == NB_SERVING_NOT_ITS_OWN ? "FORGED? "
-                                                                                      : "",
+        review->is_blocked = verdict != NB_SERVING_MALFORMED && verdict != NB_SERVING_NOT_ITS_OWN;
+        snprintf(review->text, sizeof(review->text), "%s%s", review->is_blocked ? "" : "FORGED? ",
                  reason);
 }
 

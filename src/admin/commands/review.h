@@ -26,6 +26,7 @@ struct nb_review {
         const char *node_state;  /* "Ready", ...; "-": it does not matter */
         const char *description; /* of the token */
         bool is_forcible;        /* --force overrides the verdict */
+        bool is_blocked;         /* something is missing; the request itself is not suspicious */
         bool needs_node;         /* the Node, which was not read, may change the verdict */
         bool needs_claim;        /* of the bound token, before the request is approved */
         char user[NB_CSR_NAME_MAX + 1]; /* the request that has used the token; "": none */

@@ -90,13 +90,19 @@ static int verify_cluster(const struct creation *creation, bool is_secret, struc
 static int read_nodes(struct creation *creation, struct nb_failure *f) {
         int r = nb_admin_read_file(creation->nodes_path, NODES_MAX, &creation->nodes, f);
         char *next = r < 0 ? NULL : creation->nodes.data, *name;
+        unsigned line = 0;
 
         creation->count = 0;
-        while (r >= 0 && (name = strsep(&next, "\n")))
-                if (name[0]) {
-                        r = nb_admin_verify_node(name, f);
-                        creation->count++;
-                }
+        while (r >= 0 && (name = strsep(&next, "\n"))) {
+                line++;
+                if (!name[0])
+                        continue;
+                creation->count++;
+                r = nb_admin_verify_node(name, f);
+                if (r < 0)
+                        nb_failure_add(f, "; '%s', line %u", nb_text_shown(creation->nodes_path),
+                                       line);
+        }
         return r >= 0 && creation->count == 0
                        ? nb_failure_set(f, NB_USAGE, 0, "'--nodes' names no node")
                        : r;
@@ -112,6 +118,8 @@ static const char *next_node(const struct creation *creation, const char *name) 
 
 /* What is created, and how often. */
 static int read_counts(struct creation *creation, struct nb_failure *f) {
+        int r;
+
         if (!!creation->node + creation->is_enrolled + !!creation->nodes_path > 1)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "use one of '--node', '--nodes' and '--enrolled': a bound "
@@ -125,7 +133,10 @@ static int read_counts(struct creation *creation, struct nb_failure *f) {
                 return nb_failure_set(f, NB_USAGE, 0, "'--nodes' is for random tokens");
         if (creation->nodes_path)
                 return read_nodes(creation, f);
-        return nb_admin_read_number("count", creation->count_text, &creation->count, f);
+        r = nb_admin_read_number("count", creation->count_text, &creation->count, f);
+        return r >= 0 && creation->count == 0
+                       ? nb_failure_set(f, NB_USAGE, 0, "expected '--count' to be at least 1")
+                       : r;
 }
 
 /* Without the setting, the requests of the machine stay pending. */
@@ -319,6 +330,9 @@ static int create_token(struct creation *creation, struct nb_failure *f) {
                 fprintf(stderr,
                         "would create the Secret kube-system/" NB_TOKEN_SECRET_NAME_PREFIX "%s\n",
                         token->id);
+        /* A command with a token that never exists must not look as if it could be used. */
+        if (creation->is_dry_run && !creation->text)
+                memset(token->secret, '*', NB_TOKEN_SECRET_LEN);
         return print_token(creation, f);
 }
 
@@ -332,8 +346,8 @@ static int create_tokens(struct creation *creation, struct nb_failure *f) {
                 r = prepare_handout(creation, f);
         if (r >= 0 && creation->is_restricted)
                 r = nb_automatic_approval_refuse(&creation->admin, groups, creation->is_forced, f);
-        if (r >= 0 && creation->is_restricted && !creation->is_dry_run)
-                r = nb_publication_bind(&creation->admin, groups, f);
+        if (r >= 0 && creation->is_restricted)
+                r = nb_publication_bind(&creation->admin, groups, creation->is_dry_run, f);
         if (r >= 0 && !creation->is_dry_run && !creation->is_unsigned)
                 warn_of_signatures(creation);
         for (size_t i = 0; i < creation->count && r >= 0; i++) {

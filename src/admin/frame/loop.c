@@ -66,8 +66,12 @@ static void set_leading(struct nb_controller *controller, bool is_leading) {
                 nb_log(LOG_WARNING, NB_NONE, "this controller is no longer the leader");
                 return;
         }
-        nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
-               controller->identity);
+        if (controller->settings.is_dry_run)
+                nb_log(LOG_INFO, NB_NONE,
+                       "dry run: this controller changes nothing, and other controllers continue");
+        else
+                nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
+                       controller->identity);
         for (size_t i = 0; i < controller->n_parts; i++)
                 if (controller->parts[i]->on_leading)
                         controller->parts[i]->on_leading(controller);

@@ -287,7 +287,8 @@ static void report_status(const struct nb_controller *controller) {
                 nb_log_status("Trying again: %s", f->detail);
         else
                 nb_log_status("%s; %zu pending, %zu tokens, %llu approved",
-                              controller->is_leading               ? "Leader"
+                              controller->settings.is_dry_run      ? "Dry run"
+                              : controller->is_leading             ? "Leader"
                               : controller->lease.election.is_held ? "Starting"
                                                                    : "Standby",
                               pending.n[NB_NODE_REQUEST_CLIENT] +

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for a node that does not exist, as `node-bootstrap-admin requests` judges them."""
 
+import re
+
 from common import pki
 from common.csrs import pending
 from common.wait import until
@@ -50,7 +52,8 @@ class Place:
         [row] = [line for line in self.admin.run("requests", "list", "--limit=0").splitlines() if line.startswith(name + " ")]
         assert text in row and f" {item['reason']} " in row, row
         done = self.admin.command("requests", "approve", name, *options)
-        assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and text in done.stderr and done.stdout == ""
+        code = "suspicious" if re.match(r"FORGED|TAKEOVER|unknown requestor", item["verdict"]) else "blocked"
+        assert done.returncode == 65 and f"admin-request-{code}: " in done.stderr and text in done.stderr and done.stdout == ""
         assert self.conditions(name) == []
         return item
 
