@@ -187,7 +187,8 @@ int nb_decision_written(struct nb_request_record *record, struct nb_plan *plan,
 }
 
 void nb_decision_confirm(struct nb_request_record *record, const struct nb_node_request *request) {
-        if (TAKE(record->is_unanswered) && request->is_approved_by_controller)
+        /* Another request may have its name. */
+        if (TAKE(record->is_unanswered) && !record->is_gone && request->is_approved_by_controller)
                 note_approval(record);
 }
 
