@@ -275,7 +275,8 @@ static struct nb_json parse_head(struct nb_list *list, char *items, struct nb_fa
         const char first = items[1];
         struct nb_json json;
 
-        memcpy(items, "0}", 2);
+        items[0] = '0';
+        items[1] = '}';
         json = nb_admin_parse(text, (size_t)(items - text) + 2, list->page.what, f);
         items[0] = '[';
         items[1] = first;
