@@ -152,6 +152,15 @@ def test_a_list_that_is_not_complete_is_refused(api, items):
     assert done.returncode == 65 and "admin-answer-malformed" in done.stderr
 
 
+def test_a_list_that_is_indented(api, cluster):
+    """As an API server answers a browser."""
+    cluster.request("one", "n1")
+    found = api.objects.look(f"{CSRS}/one")
+    api.on("list certificatesigningrequests", lambda _: Reply(200, json.dumps({"metadata": {}, "items": [found]}, indent=2).encode() + b"\n"))
+    done = api.run("requests", "list", "--output=name")
+    assert done.returncode == 0 and done.stdout.split() == ["one"], done.stderr
+
+
 def nest(depth):
     return {"f:a": nest(depth - 1)} if depth else {}
 

@@ -351,7 +351,8 @@ static int visit_items(struct nb_list *list, char *at, struct nb_failure *f) {
         const char *end = body->data + body->len;
         char *after;
 
-        for (at++; *at == '{' && (after = end_container(at, end)); at = after) {
+        at++;
+        for (at += strspn(at, blanks); *at == '{' && (after = end_container(at, end)); at = after) {
                 int r = visit_item(list, at, (size_t)(after - at), f);
 
                 if (r < 0)
@@ -360,7 +361,9 @@ static int visit_items(struct nb_list *list, char *at, struct nb_failure *f) {
                 after += strspn(after, blanks);
         }
         /* The token for the next page must not be behind the items. */
-        if (*at != ']' || at[1] != '}' || at[2 + strspn(at + 2, blanks)])
+        after = at + (*at == ']');
+        after += strspn(after, blanks);
+        if (after == at || *after != '}' || after[1 + strspn(after + 1, blanks)])
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "%s: items: expected a list of objects as the last member",
                                       list->page.what);
