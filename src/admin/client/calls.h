@@ -142,9 +142,9 @@ struct nb_list {
  * Lists all objects, NB_ADMIN_PAGE at a time, so that memory does not grow with their number. The
  * name of a CSR, and thus the token for the page after it, has no limit: if it does not fit into a
  * URL, the rest is read at once, up to NB_ADMIN_LIST_MAX. 1: all were visited; 0: the answer to
- * list->page is awaited. If the list takes longer than etcd keeps old versions (410), then unless it
- * must be consistent, the rest are the objects as they are now; otherwise -ESTALE without a failure:
- * begin again. Otherwise failures as above; a 404 is NB_ADMIN_MISSING.
+ * list->page is awaited. If the list takes longer than etcd keeps old versions (410), then unless
+ * it must be consistent, the rest are the objects as they are now; otherwise -ESTALE without a
+ * failure: begin again. Otherwise failures as above; a 404 is NB_ADMIN_MISSING.
  */
 int nb_list_run(struct nb_list *list, struct nb_admin *admin, struct nb_failure *f);
 

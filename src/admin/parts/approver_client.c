@@ -88,7 +88,7 @@ static int act(struct nb_request_record *record, struct nb_plan *plan,
         char text[NB_REASON_TEXT_SIZE];
 
         (void)nb_reason_describe(reason, facts, text);
-        /* Until the enrolled nodes change, when it has a turn among all others. */
+        /* It comes last until the enrolled nodes change; then it has one turn like all others. */
         record->work.is_last = reason == NB_REASON_NOT_ENROLLED ||
                                reason == NB_REASON_PROOF_MISSING ||
                                reason == NB_REASON_PROOF_INVALID;
